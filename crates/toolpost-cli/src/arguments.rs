@@ -386,6 +386,17 @@ pub(crate) struct InputFile {
     pub(crate) file: Option<PathBuf>,
 }
 
+/// How the connection to a gateway at a URL is protected.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TlsOptions {
+    /// PEM file with CA certificates to trust, in addition to those of the system
+    #[arg(long, value_name = "FILE", env = "TOOLPOST_CA")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Send the token to another machine without encryption
+    #[arg(long)]
+    pub(crate) insecure: bool,
+}
+
 /// Where the operations are: in this process, or in a gateway.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct BackendOptions {
@@ -406,6 +417,8 @@ pub(crate) struct BackendOptions {
     /// Data folder of the running gateway [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
 }
 
 /// The choice that [`BackendOptions`] make.
@@ -468,6 +481,8 @@ pub(crate) struct GatewayTarget {
     /// Data folder [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
 }
 
 impl GatewayTarget {

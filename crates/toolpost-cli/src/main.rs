@@ -4,15 +4,20 @@ mod arguments;
 mod command;
 mod error;
 mod input;
+mod log_limit;
 mod output;
 mod token_estimate;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use arguments::{Arguments, Command, LogFormat};
 use error::CommandError;
+use log_limit::LogLimit;
 
 /// JSON needs many small allocations, which mimalloc makes about twice as fast as the system
 /// allocator.
@@ -64,15 +69,15 @@ fn start_logging(command: &Command) {
     let default = if format.is_some() { "info" } else { "error,toolpost_gateway=warn" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("TOOLPOST_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // A log that cannot be written must not fail a call.
         .log_internal_errors(false)
         .with_ansi(output::supports_color(&std::io::stderr()));
-    match format {
-        Some(LogFormat::Text) => builder.init(),
-        Some(LogFormat::Json) => builder.json().flatten_event(true).init(),
-        None => builder.without_time().with_target(false).init(),
-    }
+    let lines = match format {
+        Some(LogFormat::Text) => lines.boxed(),
+        Some(LogFormat::Json) => lines.json().flatten_event(true).boxed(),
+        None => lines.without_time().with_target(false).boxed(),
+    };
+    tracing_subscriber::registry().with(lines).with(LogLimit::default()).with(filter).init();
 }

@@ -10,7 +10,7 @@ use reqwest::{ClientBuilder, RequestBuilder, Response, StatusCode};
 use url::Url;
 
 use crate::clock;
-use crate::loopback::is_loopback;
+use crate::tls::is_protected;
 
 /// Maximum buffer size that is allocated before any of the body is received, because
 /// `Content-Length` is untrusted.
@@ -170,7 +170,7 @@ pub(crate) async fn read_body(mut response: Response, max: usize) -> Result<Vec<
 
 /// Whether requests to the URL cannot be intercepted: it uses HTTPS, or HTTP to a loopback host.
 pub fn is_secure_url(url: &Url) -> bool {
-    url.scheme() == "https" || url.scheme() == "http" && is_loopback(url)
+    matches!(url.scheme(), "http" | "https") && is_protected(url)
 }
 
 /// Formats a URL without user, password and query, which may contain secrets.

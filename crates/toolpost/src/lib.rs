@@ -105,6 +105,8 @@ mod source;
 mod spec;
 #[cfg(feature = "sse")]
 pub mod sse;
+#[cfg(any(feature = "mcp", feature = "openapi", feature = "ws"))]
+mod tls;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
 #[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "OpenAPI uses only a part"))]
 mod token_endpoint;
@@ -159,6 +161,8 @@ pub use spec::{
     ErrorDefinition, IdError, MAX_NAME_LENGTH, OperationId, OperationKind, OperationMeta,
     OperationSpec,
 };
+#[cfg(any(feature = "mcp", feature = "openapi", feature = "ws"))]
+pub use tls::{ClientTls, UnencryptedError};
 pub use trace::{CallSpan, TRACE_PARENT, TRACE_STATE, TraceContext, trace_metadata};
 #[cfg(feature = "typebox-cast")]
 pub use typebox_cast::{CastCode, CastError};

@@ -18,9 +18,10 @@ use hyper_util::rt::TokioIo;
 use parking_lot::{Mutex, MutexGuard};
 use reqwest::header::{HOST, HeaderValue, USER_AGENT};
 use tokio::net::TcpStream;
-use url::{Host, Url};
+use url::Url;
 
 use crate::http::describe_cause;
+use crate::tls::is_loopback;
 
 /// Maximum idle time before a connection is discarded.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -150,16 +151,6 @@ impl LoopbackInner {
         };
         body.release_if_complete();
         Response::from_parts(parts, body)
-    }
-}
-
-/// Whether the host of the server is `localhost` or a loopback address.
-pub(crate) fn is_loopback(server: &Url) -> bool {
-    match server.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

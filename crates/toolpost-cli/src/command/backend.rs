@@ -11,13 +11,13 @@ use toolpost::connection::{Client, Connection, ConnectionSettings, IncomingReque
 use toolpost::hub::Hub;
 use toolpost::protocol::Secret;
 use toolpost::transport::{Channel, CloseReason, Connector, WsConnector, WsSettings, connect_ws};
-use toolpost::{Authority, CallError, Change, ErrorCode, Identity, Pipeline};
+use toolpost::{Authority, CallError, Change, ClientTls, ErrorCode, Identity, Pipeline};
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{CONFIG_HEADER, DataDir, DataError, auth, builtin};
 
 use super::local_sources::{LocalSources, OperationSelection};
 use crate::arguments::{
-    BackendChoice, BackendOptions, GatewayTarget, TOKEN_WITHOUT_GATEWAY, variable,
+    BackendChoice, BackendOptions, GatewayTarget, TOKEN_WITHOUT_GATEWAY, TlsOptions, variable,
 };
 use crate::error::CommandError;
 use crate::output;
@@ -49,7 +49,8 @@ impl Backend {
     ) -> Result<Self, CommandError> {
         match options.choice().map_err(CommandError::Usage)? {
             BackendChoice::Url(url) => {
-                return Self::connect(&url, Credential::explicit(options.token.as_ref())).await;
+                let credential = Credential::explicit(options.token.as_ref());
+                return Self::connect(&url, credential, &options.tls).await;
             }
             BackendChoice::RunningGateway => {
                 if let Some(data) = optional_data_dir(options.data.as_deref())? {
@@ -88,7 +89,7 @@ impl Backend {
     pub(super) async fn connect_as_operator(target: &GatewayTarget) -> Result<Self, CommandError> {
         if let Some(url) = target.url() {
             let credential = Credential::for_operator_at_url(target.token.as_ref());
-            return Self::connect(&url, credential).await;
+            return Self::connect(&url, credential, &target.tls).await;
         }
         let data = DataDir::open_existing(target.data.as_deref()).map_err(CommandError::usage)?;
         let credential = Credential::for_operator(target.token.as_ref(), &data)?;
@@ -98,9 +99,12 @@ impl Backend {
         }
     }
 
-    pub(super) async fn connect(url: &str, credential: Credential) -> Result<Self, CommandError> {
-        let connector =
-            WsConnector::new(url, credential.token.clone()).map_err(CommandError::usage)?;
+    pub(super) async fn connect(
+        url: &str,
+        credential: Credential,
+        tls: &TlsOptions,
+    ) -> Result<Self, CommandError> {
+        let connector = connector(url, credential.token.clone(), tls)?;
         let channel = connector.connect().await.map_err(|error| {
             CommandError::Unreachable(format!("{error}; is `toolpost serve` running there?"))
         })?;
@@ -259,6 +263,40 @@ impl Backend {
             }
         }
     }
+}
+
+/// Returns a connector to the gateway at a URL. Warns if the token is sent without encryption.
+pub(super) fn connector(
+    url: &str,
+    token: Option<Secret>,
+    options: &TlsOptions,
+) -> Result<WsConnector, CommandError> {
+    let connect = |token: Option<Secret>, tls: &ClientTls| {
+        WsConnector::with_tls(url, token, WsSettings::default(), tls)
+    };
+    let mut tls = client_tls(options)?;
+    if options.insecure {
+        let has_token = token.is_some();
+        tls.insecure = false;
+        if has_token && connect(token.clone(), &tls).is_err() {
+            tracing::warn!(url, "the token is sent without encryption (--insecure)");
+        }
+        tls.insecure = true;
+    }
+    connect(token, &tls).map_err(CommandError::usage)
+}
+
+/// Returns the settings of connections to the gateway at a URL.
+pub(super) fn client_tls(options: &TlsOptions) -> Result<ClientTls, CommandError> {
+    let mut tls = ClientTls::default();
+    tls.insecure = options.insecure;
+    if let Some(file) = &options.ca {
+        let read = std::fs::read_to_string(file);
+        let unreadable =
+            |error| CommandError::Usage(format!("cannot read {}: {error}", file.display()));
+        tls.ca_certificates = Some(read.map_err(unreadable)?);
+    }
+    Ok(tls)
 }
 
 /// Opens the data folder. Without a home directory there is none.

@@ -35,6 +35,9 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
         check_address(options.listen, &config.authenticator()).map_err(listen_failure)?;
         return Ok(banner::print_check(file.as_deref(), &config, &lint_config(&config))?);
     }
+    for note in &config.notes {
+        tracing::warn!(note, "configuration warning");
+    }
     // Installed before startup: a reload signal during startup refers to the configuration already
     // loaded.
     let mut hangups = Signals::reload()?;
@@ -106,7 +109,15 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
             std::process::exit(130)
         }
         () = reloading => Ok(()),
+        () = reap_orphans() => Ok(()),
     }
+}
+
+/// Reaps orphaned processes if this process is process 1.
+async fn reap_orphans() {
+    #[cfg(target_os = "linux")]
+    toolpost::mcp::reap_orphans().await;
+    std::future::pending().await
 }
 
 pub(super) fn demo_registry(config: &Config) -> Registry {

@@ -5,6 +5,7 @@ pub(super) mod fixture;
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::Path;
 use std::process::Output;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -571,6 +572,36 @@ fn journal_write_failure_is_reported_in_every_mode() {
         drop(gateway);
         let report = fixture::offline(&folder, &["log", "verify"]);
         assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
+    }
+}
+
+/// Each row: the mode, what happens to the file, and the statuses of a call and of `/ready`.
+#[test]
+fn removed_or_truncated_journal_file_is_noticed() {
+    let remove: fn(&Path) = |file| std::fs::remove_file(file).unwrap();
+    let truncate: fn(&Path) =
+        |file| std::fs::File::options().write(true).open(file).unwrap().set_len(10).unwrap();
+    for (mode, change, reason, call, ready) in [
+        ("sync", remove, "removed", 503, 503),
+        ("sync", truncate, "truncated", 503, 503),
+        ("batch", remove, "removed", 200, 200),
+        ("batch", truncate, "truncated", 200, 200),
+    ] {
+        let folder = TempFolder::new(&format!("journal-{reason}-{mode}"));
+        folder.write("toolpost.toml", &format!("[journal]\nmode = \"{mode}\"\n"));
+        let gateway = Gateway::start(&folder);
+        let add = || gateway.post("/api/demo/add", &json!({"a": 1, "b": 2}));
+        assert_eq!(add().0, 200);
+        wait_until("the gateway is ready", || gateway.get_with("/ready", &[]).0 == 200);
+        change(&fixture::segment(&folder));
+        wait_until("the journal fails", || {
+            add();
+            gateway.health()["journal"]["status"] == "failing"
+        });
+        let health = gateway.health();
+        let message = health["journal"]["reason"].as_str().unwrap();
+        assert!(message.contains(reason), "{health}");
+        assert_eq!((add().0, gateway.get_with("/ready", &[]).0), (call, ready), "{mode} {reason}");
     }
 }
 

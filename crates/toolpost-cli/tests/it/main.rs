@@ -47,6 +47,7 @@ mod signals;
 #[cfg(target_os = "linux")]
 mod starting_sources;
 mod terminal;
+mod tls;
 mod upstream;
 #[cfg(target_os = "linux")]
 mod watch_child;

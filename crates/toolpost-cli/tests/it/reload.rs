@@ -5,12 +5,15 @@ mod load;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use toolpost::connection::{Client, Connection, ConnectionSettings, IncomingRequests};
 use toolpost::hub::Spoke;
 use toolpost::protocol::Secret;
 use toolpost::transport::{Connector, WsConnector};
+use toolpost_gateway::auth::Token;
 use toolpost_gateway::builtin;
 
 use crate::TempFolder;
@@ -606,4 +609,54 @@ fn mcp(
     let status = lines[0].split(' ').nth(1).unwrap().parse().unwrap();
     let id = lines.iter().find_map(|line| line.strip_prefix("mcp-session-id: "));
     (status, id.map(str::to_owned))
+}
+
+/// Opening a named pipe without a writer would block forever.
+#[test]
+fn config_or_secret_replaced_by_fifo_is_rejected() {
+    let config = "demo = true\n[identity.ci]\ntoken_hash = \"${file:hash}\"\n";
+    let folder = TempFolder::new("reload-fifo");
+    let hash = Token::generate().unwrap().hash().to_string();
+    folder.write("hash", &hash);
+    folder.write("toolpost.toml", config);
+    let gateway = Gateway::start_in(folder, &["--listen", "127.0.0.1:0"]);
+    for (file, content) in [("hash", hash.as_str()), ("toolpost.toml", config)] {
+        let path = gateway.folder.path().join(file);
+        std::fs::remove_file(&path).unwrap();
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let rejections = || gateway.log().matches("not a regular file").count();
+        let before = rejections();
+        wait_until("the watcher rejects the pipe", || rejections() > before);
+        let (status, message) = gateway.reload();
+        assert_ne!(status, 200, "{message}");
+        assert!(message.to_string().contains("not a regular file"), "{message}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, content).unwrap();
+        wait_until("the file is read again", || gateway.reload().0 == 200);
+    }
+}
+
+/// The server floods standard error and standard output without ever sending a valid message.
+#[test]
+fn log_volume_of_a_source_is_bounded() {
+    let flood = "i=0; while [ $i -lt 20000 ]; do echo noise >&2; echo noise; i=$((i+1)); done";
+    let config =
+        format!("[source.noise]\nmcp = {{ command = \"sh\", args = [\"-c\", \"{flood}\"] }}\n");
+    let started = Instant::now();
+    let gateway = Gateway::start("reload-flood", &config);
+    let dropped = || -> u64 {
+        let log = gateway.log();
+        let reports = log.lines().filter(|line| line.contains("lines dropped"));
+        let counts = reports.filter_map(|line| line.rsplit_once("lines=")?.1.parse::<u64>().ok());
+        counts.sum()
+    };
+    wait_until("dropped lines are counted", || dropped() > 10_000);
+    let log = gateway.log();
+    let lines =
+        log.lines().filter(|line| line.contains("noise") && !line.contains("lines dropped"));
+    let bound = 250 + 10 * started.elapsed().as_secs();
+    let count = u64::try_from(lines.count()).unwrap();
+    assert!(count < bound, "{count} lines, {bound} expected at most");
+    gateway.reload();
+    wait_until("lines of others are logged", || gateway.log().contains("configuration unchanged"));
 }

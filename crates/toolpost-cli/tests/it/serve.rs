@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use super::process::{OutputLines, Process, TIMEOUT, output_of};
+use super::process::{OutputLines, Process, TIMEOUT, output_of, wait_until};
 use super::{TempFolder, command, data_home, json as parsed, stderr, toolpost};
 
 #[test]
@@ -177,4 +177,60 @@ fn request_with(address: &str, path: &str, header: &str, body: &str) -> String {
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     response
+}
+
+/// Idle connections must not use up the file descriptors. Without a free one, no connection could be
+/// accepted.
+#[cfg(target_os = "linux")]
+#[test]
+fn idle_connections_leave_file_descriptors_free() {
+    let folder = TempFolder::new("descriptors");
+    let mut shell = Command::new("sh");
+    let script = "ulimit -n 96; exec \"$0\" serve --listen 127.0.0.1:0 --data data";
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_toolpost")]).env_remove("TOOLPOST_LOG");
+    let (_process, address, _) =
+        Process::serve(shell.current_dir(folder.path()).stderr(Stdio::null()));
+    let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    drop(idle);
+}
+
+/// In a container without an init process, the gateway is process 1 and inherits orphans.
+#[cfg(target_os = "linux")]
+#[test]
+fn orphans_are_reaped_as_process_1() {
+    // Without root, a process namespace needs a user namespace.
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let user: &[&str] = if is_root { &[] } else { &["--user", "--map-root-user"] };
+    let folder = TempFolder::new("orphans");
+    let script = "true & (sh -c ': > ended' &); \
+                  exec \"$0\" serve --listen 127.0.0.1:0 --data data";
+    let mut command = Command::new("unshare");
+    command.args(user).args(["--pid", "--fork", "--mount-proc"]);
+    command.args(["--kill-child", "sh", "-c", script]);
+    command.arg(env!("CARGO_BIN_EXE_toolpost")).env_remove("TOOLPOST_LOG");
+    let (process, _, _) = Process::serve(command.current_dir(folder.path()).stderr(Stdio::null()));
+    let gateway = children(process.id())[0].0;
+    wait_until("the orphan ends", || folder.path().join("ended").exists());
+    wait_until("orphans are reaped", || children(gateway).iter().all(|(_, state)| state != "Z"));
+}
+
+/// Returns the ids and states of the children of a process.
+#[cfg(target_os = "linux")]
+fn children(parent: u32) -> Vec<(u32, String)> {
+    let stats = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok());
+    let found = stats.filter_map(|stat| {
+        let id = stat.split(' ').next()?.parse().ok()?;
+        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+        let state = fields.next()?.to_owned();
+        (fields.next()?.parse() == Ok(parent)).then_some((id, state))
+    });
+    found.collect()
 }

@@ -1,6 +1,7 @@
 //! Authentication of callers. A token is looked up by its hash or verified as a JWT of an
-//! authorization server, and maps to an identity.
+//! authorization server, and maps to an identity. A client certificate maps to one, too.
 
+mod certificate;
 mod jwt;
 mod token;
 
@@ -10,6 +11,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use toolpost::{Identity, IdentityKind};
 
+pub use certificate::{CertificateName, CertificateNameError};
+pub(crate) use certificate::{ClientCertificate, Sha256Digest};
 use jwt::JwtVerifier;
 pub use jwt::{Algorithm, JwtError, JwtSettings};
 pub use token::{Token, TokenHash, TokenHashError};
@@ -68,6 +71,12 @@ struct AuthState {
     tokens: HashMap<TokenHash, Arc<Identity>>,
     /// Verifies JWTs; `None` without an authorization server.
     verifier: Option<Arc<JwtVerifier>>,
+    /// Identities by client certificate.
+    certificates: Vec<(CertificateName, Arc<Identity>)>,
+    /// Digest of the certificate authorities of clients.
+    client_ca: Option<Sha256Digest>,
+    /// Whether the gateway is served with TLS.
+    has_tls: bool,
 }
 
 /// Error from authenticating a caller.
@@ -114,6 +123,29 @@ impl Authenticator {
         Self::from_state(known)
     }
 
+    /// Also accepts client certificates, in place of a token.
+    pub(crate) fn with_certificates(
+        self,
+        client_ca: Sha256Digest,
+        certificates: impl IntoIterator<Item = (CertificateName, Identity)>,
+    ) -> Self {
+        let mut known = AuthState::clone(&self.0.load());
+        let certificates = certificates.into_iter();
+        known.certificates = certificates.map(|(name, id)| (name, Arc::new(id))).collect();
+        known.client_ca = Some(client_ca);
+        Self::from_state(known)
+    }
+
+    /// Records that the gateway is served with TLS.
+    pub(crate) fn with_tls(self) -> Self {
+        Self::from_state(AuthState { has_tls: true, ..AuthState::clone(&self.0.load()) })
+    }
+
+    /// Returns the scheme of the URLs of this gateway.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.0.load().has_tls { "https" } else { "http" }
+    }
+
     /// Replaces the accepted identities with those of `other`, in every clone.
     pub fn replace(&self, other: &Self) {
         let mut known = AuthState::clone(&other.0.load());
@@ -157,9 +189,45 @@ impl Authenticator {
         Ok(verifier.verify(token.unwrap_or_default()).await?)
     }
 
-    /// Whether an identity with this id has a token of this gateway.
+    /// Authenticates a caller by its token, or by its client certificate if it sent no token.
+    ///
+    /// # Errors
+    ///
+    /// As [`Authenticator::identify`].
+    pub(crate) async fn identify_peer(
+        &self,
+        token: Option<&str>,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<Arc<Identity>, AuthError> {
+        let by_certificate = || certificate.and_then(|found| self.certificate_identity(found));
+        match token {
+            None => match by_certificate() {
+                Some(identity) => Ok(identity),
+                None => self.identify(None).await,
+            },
+            token => self.identify(token).await,
+        }
+    }
+
+    /// Returns the identity of a client certificate. A certificate that was verified with other
+    /// authorities than the current ones has none.
+    pub(crate) fn certificate_identity(
+        &self,
+        certificate: &ClientCertificate,
+    ) -> Option<Arc<Identity>> {
+        let known = self.0.load();
+        if known.client_ca != Some(certificate.client_ca) {
+            return None;
+        }
+        let found = known.certificates.iter().find(|(name, _)| name.matches(certificate));
+        found.map(|(_, identity)| Arc::clone(identity))
+    }
+
+    /// Whether an identity with this id has a token of this gateway or a client certificate.
     pub fn has_identity(&self, id: &str) -> bool {
-        self.0.load().tokens.values().any(|identity| identity.id == id)
+        let known = self.0.load();
+        let certificates = known.certificates.iter().map(|(_, identity)| identity);
+        known.tokens.values().chain(certificates).any(|identity| identity.id == id)
     }
 
     /// Whether callers without a token are accepted.

@@ -195,6 +195,11 @@ impl<'a> TomlDocument<'a> {
         }
     }
 
+    /// Adds a warning, which does not reject the configuration.
+    pub(super) fn note(&self, note: String) {
+        self.expander.note(note);
+    }
+
     fn add_missing(&self, source: &str, offset: usize, key: String, message: String) {
         let mut absences = self.missing_references.borrow_mut();
         absences.entry(source.to_owned()).or_default().push((offset, key, message));
@@ -249,6 +254,16 @@ impl Section<'_, '_> {
             self.document.add_missing(self.path[1], offset, key, error.to_string());
         })
         .ok()
+    }
+
+    /// Reads a file with CA certificates, which the value at `path` names.
+    pub(super) fn read_ca_file(&self, file: &str, path: &[&str]) -> Option<String> {
+        let read = self.document.expander.read_file(file);
+        let text = read.map_err(|error| self.report(path, error.to_string())).ok()?;
+        if !text.contains("-----BEGIN CERTIFICATE-----") {
+            self.report(path, "not a PEM file with certificates");
+        }
+        Some(text)
     }
 
     fn locate(&self, path: &[&str]) -> (usize, String) {

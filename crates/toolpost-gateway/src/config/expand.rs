@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::document::Environment;
+use super::fingerprint::read_regular_file;
 
 /// Maximum size of a secret file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1024 * 1024;
@@ -16,7 +16,7 @@ const MAX_SECRET_BYTES: u64 = 1024 * 1024;
 pub(super) enum ExpandError {
     #[error("the environment variable `{0}` is not set or not valid UTF-8")]
     Unset(String),
-    #[error("cannot read the secret file {file}: {reason}")]
+    #[error("cannot read the file {file}: {reason}")]
     Unreadable { file: String, reason: String },
     #[error(
         "invalid reference; use `${{VAR}}`, `${{VAR:-default}}` or `${{file:PATH}}`, and `$${{` for a \
@@ -76,9 +76,13 @@ impl<'a> Expander<'a> {
         Ok(expanded.into())
     }
 
-    /// Returns the referenced files, readable or not, and the warnings about them.
+    /// Returns the referenced files, readable or not, and the warnings.
     pub(super) fn take_files_and_notes(&self) -> (Vec<PathBuf>, Vec<String>) {
         (self.files.take(), self.notes.take())
+    }
+
+    pub(super) fn note(&self, note: String) {
+        self.notes.borrow_mut().push(note);
     }
 
     fn expand_reference(&self, expanded: &mut String, reference: &str) -> Result<(), ExpandError> {
@@ -111,24 +115,31 @@ impl<'a> Expander<'a> {
     /// The file cannot be read.
     pub(super) fn read_secret_file(&self, path: &str) -> Result<String, ExpandError> {
         let file = self.folder.join(path);
-        let displayed_path = file.display().to_string();
         if !self.files.borrow().contains(&file) {
             self.warn_if_world_readable(&file);
-            self.files.borrow_mut().push(file.clone());
         }
-        let unreadable = |reason| ExpandError::Unreadable { file: displayed_path, reason };
-        let mut text = String::new();
-        let read = std::fs::File::open(&file)
-            .and_then(|file| file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text));
-        match read {
-            Ok(bytes) if bytes as u64 > MAX_SECRET_BYTES => {
-                return Err(unreadable(format!("larger than {MAX_SECRET_BYTES} bytes")));
-            }
-            Ok(_) => {}
-            Err(error) => return Err(unreadable(error.to_string())),
-        }
+        let text = self.read_file(path)?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
         Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+    }
+
+    /// Reads a small file that the configuration refers to.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub(super) fn read_file(&self, path: &str) -> Result<String, ExpandError> {
+        let file = self.folder.join(path);
+        let unreadable = |error: std::io::Error| ExpandError::Unreadable {
+            file: file.display().to_string(),
+            reason: error.to_string(),
+        };
+        let read = read_regular_file(&file, MAX_SECRET_BYTES).map_err(unreadable);
+        let mut files = self.files.borrow_mut();
+        if !files.contains(&file) {
+            files.push(file);
+        }
+        read
     }
 
     fn warn_if_world_readable(&self, file: &Path) {

@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 use toolpost::Identity;
 use url::Url;
 
-use super::document::TomlDocument;
+use super::document::{Section, TomlDocument};
 use super::limits::{LimitsConfig, LimitsTable};
 use super::source_entry::{SourceTable, deserialize_scopes};
+use super::tls::TlsTable;
 use super::{Config, IdentityConfig};
 use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
-use crate::auth::{JwtSettings, LOCAL, TokenHash, is_resource_id};
+use crate::auth::{CertificateName, JwtSettings, LOCAL, TokenHash, is_resource_id};
 use crate::journal::JournalSettings;
 use crate::mcp_service::McpEndpointSettings;
 use crate::room::capability::CapabilityTexts;
@@ -60,16 +61,26 @@ pub(super) struct ConfigFile {
     /// Metrics and traces.
     #[schemars(extend("x-toolpost-restart" = true))]
     telemetry: TelemetrySettings,
+    /// The certificate of the gateway. Without it, connections over TCP are not encrypted.
+    tls: Option<TlsTable>,
 }
 
-/// An identity with a token; `toolpost token new NAME` writes it.
+/// An identity with a token, which `toolpost token new NAME` writes, or with a client certificate.
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table with `token_hash`")]
-#[schemars(rename = "Identity")]
+#[serde(deny_unknown_fields, expecting = "a table with `token_hash` or `certificate`")]
+#[schemars(
+    rename = "Identity",
+    extend("anyOf" = [{"required": ["token_hash"]}, {"required": ["certificate"]}])
+)]
 struct IdentityTable {
     /// The SHA-256 of the token, in hexadecimal digits.
+    #[serde(default)]
     #[schemars(regex(pattern = r"^([0-9a-fA-F]{64}|.*\$\{.*)$"))]
-    token_hash: String,
+    token_hash: Option<String>,
+    /// A client certificate, by its SHA-256 fingerprint or by a DNS name in it. Requires
+    /// `tls.client_ca`.
+    #[serde(default)]
+    certificate: Option<String>,
     /// The scopes of the identity.
     #[serde(default, deserialize_with = "deserialize_scopes")]
     scopes: Vec<String>,
@@ -108,6 +119,7 @@ impl ConfigFile {
             limits: document.value("limits").unwrap_or_default(),
             room: document.entries("room"),
             telemetry: document.value("telemetry").unwrap_or_default(),
+            tls: document.value("tls"),
         };
         document.report_unknown_root_keys();
         read
@@ -137,7 +149,8 @@ impl ConfigFile {
             limits,
             mcp: self.mcp,
             sources,
-            telemetry: self.telemetry,
+            telemetry: telemetry(document, self.telemetry),
+            tls: self.tls.and_then(|tls| tls.into_settings(document)),
             without_demo: !self.demo,
             rooms,
             ..Config::default()
@@ -160,28 +173,53 @@ fn identities(
         for resource in table.resources.keys().filter(|resource| !is_resource_id(resource)) {
             at.report(&["resources", resource], RESOURCE_FORMAT);
         }
-        let token_hash = match table.token_hash.parse::<TokenHash>() {
-            Ok(hash) => hash,
-            Err(error) => {
-                at.report(&["token_hash"], error.to_string());
-                continue;
-            }
-        };
-        match owners.entry(token_hash) {
-            Entry::Vacant(free) => drop(free.insert(name.clone())),
-            Entry::Occupied(owner) => {
-                let owner = owner.get();
-                let message = format!(
-                    "same token as `{owner}`; create another with `toolpost token new {name} --replace`"
-                );
-                at.report(&["token_hash"], message);
-            }
+        if !["token_hash", "certificate"].iter().any(|key| at.contains(&[key])) {
+            at.report(&[], "missing key `token_hash` or `certificate`");
+        }
+        let token_hash =
+            table.token_hash.and_then(|text| token_hash(&text, &name, &at, &mut owners));
+        let certificate = table.certificate.and_then(|text| certificate(&text, document, &at));
+        if token_hash.is_none() && certificate.is_none() {
+            continue;
         }
         let mut identity = Identity::new(name).with_scopes(table.scopes);
         (identity.resources, identity.capabilities) = (table.resources, table.capabilities);
-        identities.push(IdentityConfig { identity, token_hash });
+        identities.push(IdentityConfig { identity, token_hash, certificate });
     }
     identities
+}
+
+/// Parses the hash of a token, which belongs to one identity only.
+fn token_hash(
+    text: &str,
+    name: &str,
+    at: &Section<'_, '_>,
+    owners: &mut BTreeMap<TokenHash, String>,
+) -> Option<TokenHash> {
+    let report = |message: String| at.report(&["token_hash"], message);
+    let hash = text.parse::<TokenHash>().map_err(|error| report(error.to_string())).ok()?;
+    match owners.entry(hash) {
+        Entry::Vacant(free) => drop(free.insert(name.to_owned())),
+        Entry::Occupied(owner) => {
+            let owner = owner.get();
+            report(format!(
+                "same token as `{owner}`; create another with `toolpost token new {name} --replace`"
+            ));
+        }
+    }
+    Some(hash)
+}
+
+fn certificate(
+    text: &str,
+    document: &TomlDocument<'_>,
+    at: &Section<'_, '_>,
+) -> Option<CertificateName> {
+    if !document.contains(&["tls", "client_ca"]) {
+        at.report(&["certificate"], "requires `tls.client_ca`; add it");
+    }
+    let parsed = text.parse::<CertificateName>();
+    parsed.map_err(|error| at.report(&["certificate"], error.to_string())).ok()
 }
 
 pub(super) const RESOURCE_FORMAT: &str =
@@ -232,8 +270,23 @@ fn jwt_settings(
         }
         _ => {}
     }
+    let ca = settings.ca.as_deref();
+    settings.ca_certificates = ca.and_then(|file| at.read_ca_file(file, &["ca"]));
     let names = identities.iter().map(|known| known.identity.id.clone());
     settings.reserved_names = names.chain([LOCAL, OPERATOR].map(str::to_owned)).collect();
+    settings
+}
+
+/// Reads the CA file, and checks that the headers are not sent to another machine without encryption.
+fn telemetry(document: &TomlDocument<'_>, mut settings: TelemetrySettings) -> TelemetrySettings {
+    let at = document.section(&["telemetry"]);
+    let ca = settings.ca.as_deref();
+    settings.ca_certificates = ca.and_then(|file| at.read_ca_file(file, &["ca"]));
+    if let Some(url) = settings.otlp.as_ref().filter(|_| !settings.headers.is_empty())
+        && let Err(error) = settings.client_tls().check_credentials(url)
+    {
+        at.report(&["otlp"], error.to_string());
+    }
     settings
 }
 

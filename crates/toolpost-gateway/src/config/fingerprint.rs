@@ -1,6 +1,8 @@
-//! File metadata for detecting changes.
+//! File metadata for detecting changes, and reading of configuration files.
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -20,4 +22,24 @@ impl FileFingerprint {
         let (modified, len) = (metadata.modified().ok(), metadata.len());
         Some(Self { modified, len, inode: metadata.ino() })
     }
+}
+
+/// Reads a text file of at most `max` bytes. A named pipe or a device, which could block forever, is
+/// not read.
+///
+/// # Errors
+///
+/// The path is not a regular file, or the file is too large, not UTF-8 or not readable.
+pub(crate) fn read_regular_file(path: &Path, max: u64) -> Result<String> {
+    // Opening a named pipe without a writer would block.
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(nonblocking).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut text = String::new();
+    if file.take(max + 1).read_to_string(&mut text)? as u64 > max {
+        return Err(Error::new(ErrorKind::FileTooLarge, format!("larger than {max} bytes")));
+    }
+    Ok(text)
 }

@@ -18,6 +18,7 @@ mod problem;
 mod schema;
 mod source;
 mod source_entry;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,10 +29,11 @@ use toolpost::{Identity, IdentityKind};
 use url::Url;
 
 use crate::approval::ApprovalSettings;
-use crate::auth::{Authenticator, JwtSettings, LOCAL, TokenHash};
+use crate::auth::{Authenticator, CertificateName, JwtSettings, LOCAL, TokenHash};
 use crate::journal;
 use crate::mcp_service::McpEndpointSettings;
 use crate::room::RoomsSettings;
+use crate::server::ServerTls;
 use crate::telemetry::TelemetrySettings;
 use document::{DocumentReport, Environment, TomlDocument, dotted_path, parent_folder};
 use file::ConfigFile;
@@ -45,6 +47,7 @@ pub use edit::{
     relative_path, remove_identity, remove_source, write_identity, write_source, write_template,
 };
 pub use fingerprint::FileFingerprint;
+pub(crate) use fingerprint::read_regular_file;
 pub use limits::LimitsConfig;
 pub use mcp_entry::{McpEntry, OAuthEntry};
 pub use problem::{ConfigError, ConfigProblem};
@@ -82,7 +85,7 @@ impl RevokedIdentities<'_> {
 ///
 /// let text = r#"
 /// [source.office]
-/// hub = { url = "ws://hub.example/hub", token = "${OFFICE_TOKEN}" }
+/// hub = { url = "wss://hub.example/hub", token = "${OFFICE_TOKEN}" }
 /// timout = "30s"
 /// "#;
 /// let environment = |name: &str| (name == "OFFICE_TOKEN").then(|| "secret".to_owned());
@@ -113,6 +116,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Metrics and traces.
     pub telemetry: TelemetrySettings,
+    /// The certificate of the gateway; plain HTTP if absent.
+    pub(crate) tls: Option<ServerTls>,
     /// The audit log of calls.
     pub journal: journal::JournalSettings,
     /// Settings of the rooms.
@@ -124,14 +129,16 @@ pub struct Config {
     pub files: Vec<PathBuf>,
 }
 
-/// An identity with a token.
+/// An identity with a token or a client certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IdentityConfig {
     /// The id and its grants.
     pub identity: Identity,
-    /// The hash of its token.
-    pub token_hash: TokenHash,
+    /// The hash of its token, if it has one.
+    pub token_hash: Option<TokenHash>,
+    /// Its client certificate, in place of a token.
+    pub certificate: Option<CertificateName>,
 }
 
 impl Config {
@@ -171,7 +178,7 @@ impl Config {
             let problems = config.add_client_file(file, &environment);
             return config.finish(problems);
         }
-        let text = std::fs::read_to_string(file)
+        let text = read_regular_file(file, MAX_FILE_BYTES)
             .map_err(|error| ConfigError::new(vec![ConfigProblem::unreadable(file, &error)]))?;
         Self::parse(file, &text, &environment)
     }
@@ -297,11 +304,20 @@ impl Config {
         !self.identities.is_empty() || self.auth.is_some()
     }
 
+    /// Whether connections over TCP use TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Returns the identities that change or end when `next` is applied.
     pub(crate) fn revoked_identities<'a>(&'a self, next: &'a Self) -> RevokedIdentities<'a> {
+        // A certificate counts only with the authorities that it was verified with.
+        let client_ca = |config: &Self| config.tls.as_ref().and_then(|tls| tls.client_ca);
+        let has_other_ca = client_ca(self) != client_ca(next);
         let names = |of: &'a Self, without: &Self| {
-            let differing =
-                of.identities.iter().filter(|known| !without.identities.contains(known));
+            let differing = of.identities.iter().filter(|known| {
+                !without.identities.contains(known) || has_other_ca && known.certificate.is_some()
+            });
             differing.map(|known| known.identity.id.as_str()).collect::<BTreeSet<_>>()
         };
         let (mut ids, added) = (names(self, next), names(next, self));
@@ -337,15 +353,25 @@ impl Config {
     /// Creates an authenticator with the configured tokens and the authorization server. It allows
     /// anonymous callers if there are neither.
     pub fn authenticator(&self) -> Authenticator {
-        if !self.requires_auth() {
-            return Authenticator::allow_anonymous();
+        let mut known = Authenticator::allow_anonymous();
+        if self.requires_auth() {
+            let tokens = self.identities.iter();
+            known = Authenticator::with_tokens(
+                tokens.filter_map(|known| Some((known.token_hash?, known.identity.clone()))),
+            );
         }
-        let known = self.identities.iter().map(|known| (known.token_hash, known.identity.clone()));
-        let known = Authenticator::with_tokens(known);
-        match &self.auth {
-            Some(settings) => known.with_jwt(settings.clone()),
+        if let Some(settings) = &self.auth {
+            known = known.with_jwt(settings.clone());
+        }
+        let Some(tls) = &self.tls else { return known };
+        let certificates = self.identities.iter();
+        let certificates = certificates
+            .filter_map(|known| Some((known.certificate.clone()?, known.identity.clone())));
+        match tls.client_ca {
+            Some(client_ca) => known.with_certificates(client_ca, certificates),
             None => known,
         }
+        .with_tls()
     }
 
     /// Returns the JSON Schema of the configuration file.
@@ -360,6 +386,7 @@ impl Config {
             && self.journal == next.journal
             && self.limits.table == next.limits.table
             && self.telemetry == next.telemetry
+            && self.tls.is_some() == next.tls.is_some()
         {
             return Vec::new();
         }
@@ -373,9 +400,16 @@ impl Config {
         });
         let keys = schema::restart_keys().into_iter();
         let changed = keys.filter(|key| before.pointer(key) != after.pointer(key));
-        changed.map(|key| key[1..].replace('/', ".")).collect()
+        let mut changed: Vec<String> = changed.map(|key| key[1..].replace('/', ".")).collect();
+        if self.tls.is_some() != next.tls.is_some() {
+            changed.push("tls".to_owned());
+        }
+        changed
     }
 }
+
+/// Maximum size of a configuration file, in bytes.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Parses an HTTP or HTTPS URL with a host.
 fn parse_http_url(text: &str) -> Option<Url> {

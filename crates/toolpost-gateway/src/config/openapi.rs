@@ -28,7 +28,7 @@ pub(super) struct OpenApiTable {
     /// Values of the variables in the server URL.
     server_variables: BTreeMap<String, String>,
     /// Hosts allowed for requests, redirects and references, in addition to those in the document:
-    /// `"api.example"` or `"127.0.0.1:8080"`.
+    /// `"api.example"` or `"127.0.0.1:8080"`. An operation on one of them receives the credentials.
     hosts: Vec<String>,
     /// HTTP proxy; taken from the environment if absent. Not used for loopback addresses.
     proxy: Option<String>,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolpost::mcp::{McpSettings, McpTransport};
 use toolpost::openapi::OpenApiSettings;
-use toolpost::{AccessControl, OperationSpec, ResultPolicy};
+use toolpost::{AccessControl, ClientTls, OperationSpec, ResultPolicy};
 
 use super::fingerprint::FileFingerprint;
 use super::node::did_you_mean;
@@ -77,10 +77,12 @@ pub enum SourceKind {
     },
     /// Another hub, whose operations are imported.
     Hub {
-        /// `ws://…`.
+        /// `ws://…` or `wss://…`.
         url: String,
         /// The token of this gateway at the other hub.
         token: Option<Token>,
+        /// Trusted certificates.
+        tls: ClientTls,
     },
     /// A source that refers to a missing variable or secret file. It is not started; other sources
     /// are not affected.

@@ -7,8 +7,10 @@ use axum::http::Uri;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde::Deserialize;
 use toolpost::hub::RESERVED_NAMES;
-use toolpost::openapi::Namespaces;
-use toolpost::{Extras, OperationId, OutputPolicy, ResultPolicy};
+use toolpost::mcp::McpTransport;
+use toolpost::openapi::{DocumentLocation, Namespaces, OpenApiSettings};
+use toolpost::{ClientTls, Extras, OperationId, OutputPolicy, ResultPolicy};
+use url::Url;
 
 use super::document::{Section, TomlDocument};
 use super::limits::{LimitsConfig, enabled};
@@ -51,6 +53,11 @@ pub(super) struct SourceTable {
     spoke: Option<SpokeTable>,
     /// The operations of another hub.
     hub: Option<HubTable>,
+    /// PEM file with CA certificates to trust, in addition to those of the system, relative to the
+    /// folder of this file.
+    ca: Option<String>,
+    /// Whether credentials are sent to other machines without encryption (`http://`, `ws://`).
+    insecure: bool,
     /// Who may call: `"open"`, or `{ scopes = […] }`, all of which are required. Replaces the rules
     /// of the source. By default, operations of MCP servers and HTTP services require the scope
     /// `source:NAME` if there are identities.
@@ -101,10 +108,10 @@ struct SpokeTable {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table such as { url = \"ws://…\" }")]
+#[serde(deny_unknown_fields, expecting = "a table such as { url = \"wss://…\" }")]
 #[schemars(rename = "Hub")]
 struct HubTable {
-    /// URL of the other hub, `ws://…`.
+    /// URL of the other hub, `wss://…`, or `ws://…` on this machine.
     url: String,
     /// The token of this gateway at the other hub.
     token: Option<String>,
@@ -260,17 +267,29 @@ impl SourceTable {
                 }
             }
         }
+        let tls = self.client_tls(at);
         let kinds = (self.mcp.take(), self.openapi.take(), self.spoke.take(), self.hub.take());
         let remedy = match kinds {
             (Some(mcp), None, None, None) => {
                 let path = [at.path, &["mcp"]].concat();
                 let mut settings = mcp.into_settings(&at.document.section(&path))?;
+                match &mut settings.transport {
+                    McpTransport::Http(http) => {
+                        http.tls = tls;
+                        if http.has_credentials() {
+                            check_credentials(&http.tls, &http.url, &["mcp", "url"], at);
+                        }
+                    }
+                    _ => report_tls(at, "requires `url`; remove it"),
+                }
                 settings.timeout = self.timeout.unwrap_or(settings.timeout);
                 return Some(SourceKind::Mcp(Box::new(settings)));
             }
             (None, Some(openapi), None, None) => {
                 let mut settings = openapi.0.into_settings(self.auth.take(), at)?;
                 settings.client.timeout = self.timeout.unwrap_or(settings.client.timeout);
+                settings.client.tls = tls;
+                check_openapi(&settings, at);
                 return Some(SourceKind::OpenApi(Box::new(settings)));
             }
             (None, None, Some(SpokeTable { identity }), None) => {
@@ -280,13 +299,21 @@ impl SourceTable {
                     let message = "unknown identity; create it with `toolpost token new NAME`";
                     at.report(&["spoke", "identity"], message);
                 }
+                report_tls(at, "a spoke connects to this gateway; remove it");
                 return Some(SourceKind::Spoke { identity });
             }
             (None, None, None, Some(hub)) => {
                 if let Err(message) = check_hub_url(&hub.url) {
                     at.report(&["hub", "url"], message);
                 }
-                return Some(SourceKind::Hub { url: hub.url, token: hub.token.map(Token::from) });
+                if let Some(url) = Url::parse(&hub.url).ok().filter(|_| hub.token.is_some()) {
+                    check_credentials(&tls, &url, &["hub", "url"], at);
+                }
+                return Some(SourceKind::Hub {
+                    url: hub.url,
+                    token: hub.token.map(Token::from),
+                    tls,
+                });
             }
             // An invalid kind is already reported.
             (None, None, None, None) if SOURCE_KINDS.iter().any(|kind| at.contains(&[kind])) => {
@@ -298,6 +325,13 @@ impl SourceTable {
         let expected = "expected exactly one of `mcp`, `openapi`, `spoke` and `hub`";
         at.report(&[], format!("{expected}; {remedy}"));
         None
+    }
+
+    fn client_tls(&self, at: &Section<'_, '_>) -> ClientTls {
+        let mut tls = ClientTls::default();
+        tls.insecure = self.insecure;
+        tls.ca_certificates = self.ca.as_deref().and_then(|file| at.read_ca_file(file, &["ca"]));
+        tls
     }
 
     /// Adds the limits of the source. Each host of an HTTP service has its own circuit breaker.
@@ -331,10 +365,54 @@ impl SourceTable {
     }
 }
 
+/// Reports the keys of connections to other machines, for a source that has none.
+fn report_tls(at: &Section<'_, '_>, message: &str) {
+    for key in ["ca", "insecure"].iter().filter(|key| at.contains(&[key])) {
+        at.report(&[key], message);
+    }
+}
+
+/// Reports credentials that would be sent to another machine without encryption, or notes that they
+/// are.
+fn check_credentials(tls: &ClientTls, url: &Url, key: &[&str], at: &Section<'_, '_>) {
+    match tls.check_credentials(url) {
+        Err(error) => at.report(key, error.to_string()),
+        Ok(()) if ClientTls::default().check_credentials(url).is_err() => {
+            let source = at.path[1];
+            at.document.note(format!(
+                "source `{source}`: credentials are sent to another machine without encryption"
+            ));
+        }
+        Ok(()) => {}
+    }
+}
+
+/// Checks the configured URLs of an HTTP service. Those of its document are checked when it is
+/// loaded.
+fn check_openapi(settings: &OpenApiSettings, at: &Section<'_, '_>) {
+    let tls = &settings.client.tls;
+    let key = |key| match at.contains(&["openapi", key]) {
+        true => vec!["openapi", key],
+        false => vec!["openapi"],
+    };
+    if let DocumentLocation::Url(url) = &settings.document
+        && settings.document_requires_auth
+    {
+        check_credentials(tls, url, &key("document"), at);
+    }
+    if let Some(url) = settings.server.url.as_ref().filter(|_| settings.credentials.is_some()) {
+        check_credentials(tls, url, &key("server"), at);
+    }
+    if let Some(url) = settings.client.proxy.as_ref().filter(|url| url.password().is_some()) {
+        check_credentials(tls, url, &key("proxy"), at);
+    }
+}
+
 fn check_hub_url(url: &str) -> Result<(), &'static str> {
-    let uri = url.parse::<Uri>().ok().filter(|uri| uri.scheme_str() == Some("ws"));
+    let uri = url.parse::<Uri>().ok();
+    let uri = uri.filter(|uri| matches!(uri.scheme_str(), Some("ws" | "wss")));
     let uri = uri.filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-    let uri = uri.ok_or("invalid hub URL; use ws://HOST/…")?;
+    let uri = uri.ok_or("invalid hub URL; use wss://HOST/… or ws://HOST/…")?;
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err("a URL must not contain a user or password; use `token`");
     }

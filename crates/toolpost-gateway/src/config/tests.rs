@@ -34,7 +34,7 @@ token_hash = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AE"
 spoke = { identity = "ci" }
 
 [source.office]
-hub = { url = "ws://${HOST}:7411/hub", token = "${SECRET}" }
+hub = { url = "wss://${HOST}:7411/hub", token = "${SECRET}" }
 access = { scopes = ["office"] }
 timeout = "30s"
 output = "enforce"
@@ -81,7 +81,7 @@ fn valid_file_parses_to_expected_config() {
     let names: Vec<_> = config.identities.iter().map(|known| known.identity.id.as_str()).collect();
     assert_eq!(names, ["ada@example", "ci"]);
     let ci = &config.identities[1];
-    assert_eq!(ci.token_hash.to_string(), HASH);
+    assert_eq!(ci.token_hash.unwrap().to_string(), HASH);
     assert_eq!(ci.identity.scopes, ["github:read"]);
     assert_eq!(ci.identity.resources["repo:toolpost"], ["read", "write"]);
     assert_eq!(ci.identity.capabilities, ["mcp/request:tools/call:github__*"]);
@@ -91,8 +91,8 @@ fn valid_file_parses_to_expected_config() {
     assert!(matches!(&spoke.kind, SourceKind::Spoke { identity } if identity == "ci"));
     assert!(spoke.adjustments.access.is_none() && spoke.adjustments.timeout.is_none());
     assert_eq!(spoke.adjustments.include, [Glob::new("*")]);
-    let SourceKind::Hub { url, token } = &office.kind else { panic!("{office:?}") };
-    assert_eq!(url, "ws://hub.example:7411/hub");
+    let SourceKind::Hub { url, token, .. } = &office.kind else { panic!("{office:?}") };
+    assert_eq!(url, "wss://hub.example:7411/hub");
     assert_eq!(token.as_ref().unwrap().reveal(), "hush-hush");
     let adjustments = &office.adjustments;
     assert_eq!(adjustments.access, Some(Access::Scopes(vec!["office".to_owned()])));
@@ -204,14 +204,14 @@ fn problems_report_position_key_and_remedy() {
             &misspelt,
             &[
                 "3:1: identity.ci.scope: unknown key; did you mean `scopes`?",
-                "4:1: identity.ci.\"odd key\": unknown key; known keys: `token_hash`, `scopes`, ",
+                "4:1: identity.ci.\"odd key\": unknown key; known keys: `token_hash`, `certificate`, ",
                 "5:2: sources: unknown key; did you mean `source`?",
             ],
         ),
         ("identity = 3", &["1:12: identity: expected tables such as [identity.NAME]"]),
-        ("[identity]\nci = 3", &["2:6: identity.ci: expected a table with `token_hash`, found"]),
+        ("[identity]\nci = 3", &["2:6: identity.ci: expected a table with `token_hash` or"]),
         ("[[source]]", &["source: expected tables such as [source.NAME]"]),
-        ("[identity.ci]\n", &["1:1: identity.ci: missing key `token_hash`"]),
+        ("[identity.ci]\n", &["1:1: identity.ci: missing key `token_hash` or `certificate`"]),
         (
             "[identity.ci]\ntoken_hash = \"abc\"",
             &["2:14: identity.ci.token_hash: expected a token hash: the 64 hexadecimal digits"],
@@ -238,7 +238,10 @@ fn problems_report_position_key_and_remedy() {
         ),
         (
             "[identity.ci]\nscopes = 5",
-            &["1:1: identity.ci: missing key `token_hash`", "2:10: identity.ci.scopes: ex"],
+            &[
+                "1:1: identity.ci: missing key `token_hash` or `certificate`",
+                "2:10: identity.ci.scopes: ex",
+            ],
         ),
         (
             &twice,
@@ -315,7 +318,7 @@ fn problems_report_position_key_and_remedy() {
              hub = { url = \"${SECRET}\" }\n[source.e]\naccess = { scope = [] }\nhub.url = 'ws://x'\n\
              [source.f]\nspoke = { identity = \"${SECRET}\" }",
             &[
-                "2:7: source.a.hub: expected a table such as { url = \"ws://…\" }, found a string",
+                "2:7: source.a.hub: expected a table such as { url = \"wss://…\" }, found a string",
                 "4:10: source.b.access: expected \"open\" or { scopes = […] }",
                 "7:11: source.c.timeout: expected a duration such as \"500ms\"",
                 "10:21: source.d.access.scopes: no scopes; use access = \"open\"",
@@ -631,6 +634,10 @@ fn schema_accepts_what_the_parser_accepts() {
         assert_eq!(schema.validate(&value).unwrap().is_empty(), fits, "{value}");
     }
     for (key, property) in json["properties"].as_object().unwrap() {
+        // The files of `[tls]` must exist.
+        if key == "tls" {
+            continue;
+        }
         let empty = match key.as_str() {
             // The required keys of `[auth]` cannot be omitted.
             "auth" => "[auth]\nissuer = \"https://as.example\"\naudience = [\"a\"]".to_owned(),
@@ -653,9 +660,12 @@ fn configuration_guide_examples_are_valid() {
         let blocks = guide.split(start.as_str()).skip(1);
         blocks.map(|rest| rest.split("```").next().unwrap()).collect::<Vec<_>>()
     };
-    let [good, signed, waits, clients, pages, rooms, capable, bad] = block("toml")[..] else {
-        panic!("seven valid files and an invalid one")
+    let [good, signed, tls, waits, clients, pages, rooms, capable, bad] = block("toml")[..] else {
+        panic!("eight valid files and an invalid one")
     };
+    for problem in parse(tls).unwrap_err().problems() {
+        assert!(problem.message.starts_with("cannot read the file"), "{problem}");
+    }
     assert_eq!(parse(rooms).unwrap().rooms.rooms["lobby"], RoomSettings::default());
     assert_eq!(parse(capable).unwrap().identities[0].identity.capabilities.len(), 3);
     assert_eq!(parse(pages).unwrap().cors, ["https://app.example"]);
@@ -713,7 +723,7 @@ fn malformed_toml_returns_errors() {
 fn source_change_is_detected_by_meaning() {
     let mcp = "[source.a]\nmcp = { command = 'x', args = ['y'], env = { K = 'hush' } }\n";
     let http = "[source.a]\nmcp = { url = 'https://x/mcp', bearer = 'hush' }\n";
-    let hub = "[source.a]\nhub = { url = 'ws://x', token = 'hush' }\n";
+    let hub = "[source.a]\nhub = { url = 'wss://x', token = 'hush' }\n";
     let openapi = "[source.a]\nopenapi = 'none.yaml'\nauth = { bearer = 'hush' }\n";
     let rows = [
         (mcp, "'x'", "'x'", SourceChange::Unchanged),

@@ -1,29 +1,56 @@
-//! Bearer authentication: maps the `Authorization` header to an identity or a 401 response.
+//! Authentication of requests: maps the `Authorization` header, or the client certificate, to an
+//! identity or a 401 response.
 
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use toolpost::Identity;
 use toolpost::shares::Holder;
 use url::Url;
 
 use super::problem::ProblemDetails;
-use crate::auth::{AuthError, Authenticator, JwtError};
+use crate::auth::{AuthError, Authenticator, ClientCertificate, JwtError};
 
 /// Path of the protected resource metadata (RFC 9728).
 pub(crate) const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
+
+/// The client certificate of the connection that a request arrived on, if any.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PeerCertificate(Option<Arc<ClientCertificate>>);
+
+impl PeerCertificate {
+    pub(super) fn from_extensions(extensions: &Extensions) -> Self {
+        Self(extensions.get().cloned())
+    }
+
+    pub(super) fn get(&self) -> Option<&ClientCertificate> {
+        self.0.as_deref()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for PeerCertificate {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::from_extensions(&parts.extensions))
+    }
+}
 
 pub(super) async fn authenticate(
     authenticator: &Authenticator,
     path: &str,
     headers: &HeaderMap,
+    certificate: &PeerCertificate,
 ) -> Result<Arc<Identity>, ProblemDetails> {
     let token = match bearer_token(headers) {
         Ok(token) => token,
         Err(message) => return Err(invalid_token(authenticator, path, headers, message)),
     };
-    authenticator.identify(token).await.map_err(|error| match error {
+    authenticator.identify_peer(token, certificate.get()).await.map_err(|error| match error {
         AuthError::MissingToken => {
             // RFC 6750: no error code if the request has no credentials.
             let challenge = challenge(authenticator, path, headers, &[]);
@@ -40,10 +67,12 @@ pub(super) async fn authenticate(
 pub(crate) async fn holder(
     authenticator: &Authenticator,
     headers: &HeaderMap,
+    extensions: &Extensions,
     unauthenticated: Holder,
 ) -> Holder {
     let Ok(token) = bearer_token(headers) else { return unauthenticated };
-    let identity = authenticator.identify(token).await;
+    let certificate = PeerCertificate::from_extensions(extensions);
+    let identity = authenticator.identify_peer(token, certificate.get()).await;
     identity.map_or(unauthenticated, |identity| Holder::from(&*identity))
 }
 
@@ -98,7 +127,7 @@ pub(super) fn authorization_server(
     let (issuer, resource) = authenticator.authorization_server()?;
     let from_host_header = || {
         let host = headers.get(header::HOST)?.to_str().ok()?;
-        Url::parse(&format!("http://{host}")).ok()
+        Url::parse(&format!("{}://{host}", authenticator.scheme())).ok()
     };
     let base = resource.or_else(from_host_header)?;
     let base =

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use toolpost::{Identity, Operation, Pipeline};
 
-use super::bearer;
+use super::bearer::{self, PeerCertificate};
 use super::problem::ProblemDetails;
 use crate::admin::scope;
 use crate::auth::Authenticator;
@@ -51,6 +51,8 @@ pub(crate) trait GatewayStatus: Debug + Send + Sync {
 pub(crate) enum Readiness {
     Starting,
     Ready,
+    /// Calls fail because they cannot be recorded.
+    Failing,
     Stopping,
 }
 
@@ -81,10 +83,15 @@ pub(crate) async fn health(State(endpoint): State<HealthEndpoint>) -> Json<Value
 
 /// `GET /ready`: 200 if the gateway is ready, else 503. Sources that are down do not affect
 /// readiness; they are listed for callers with the read scope.
-pub(crate) async fn ready(State(endpoint): State<HealthEndpoint>, headers: HeaderMap) -> Response {
+pub(crate) async fn ready(
+    State(endpoint): State<HealthEndpoint>,
+    certificate: PeerCertificate,
+    headers: HeaderMap,
+) -> Response {
     let readiness = endpoint.status.readiness();
     let mut body = json!({"status": readiness});
-    let identity = bearer::authenticate(&endpoint.authenticator, "/ready", &headers).await.ok();
+    let identity =
+        bearer::authenticate(&endpoint.authenticator, "/ready", &headers, &certificate).await.ok();
     if has_read_scope(identity.as_ref()) {
         let sources = endpoint.status.sources();
         let names = |predicate: fn(&SourceHealth) -> bool| -> Value {
@@ -103,10 +110,11 @@ pub(crate) async fn ready(State(endpoint): State<HealthEndpoint>, headers: Heade
 /// `GET /metrics`. Requires the read scope, unless there is no authentication.
 pub(crate) async fn metrics(
     State(endpoint): State<HealthEndpoint>,
+    certificate: PeerCertificate,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, ProblemDetails> {
     let HealthEndpoint { authenticator, status, .. } = endpoint;
-    let identity = bearer::authenticate(&authenticator, "/metrics", &headers).await?;
+    let identity = bearer::authenticate(&authenticator, "/metrics", &headers, &certificate).await?;
     if !authenticator.allows_anonymous() && !has_read_scope(Some(&identity)) {
         let message = format!("the scope `{}` is required to read metrics", scope::READ);
         return Err(ProblemDetails::new(StatusCode::FORBIDDEN, message));

@@ -27,7 +27,7 @@ use toolpost::{
 };
 
 use super::accept::{self, ResponseForm};
-use super::bearer;
+use super::bearer::{self, PeerCertificate};
 use super::body;
 use super::origin_guard::OriginGuard;
 use super::problem::ProblemDetails;
@@ -113,8 +113,10 @@ impl HttpEndpoint {
         let operation_id = operation_id(head.uri.path());
         // Authenticate first, so that unauthenticated requests do not reveal which operations
         // exist. The rare futures are boxed to keep the future of other requests small.
-        let identity = match bearer::authenticate(&self.authenticator, "/api", &head.headers).await
-        {
+        let certificate = PeerCertificate::from_extensions(&head.extensions);
+        let authenticating =
+            bearer::authenticate(&self.authenticator, "/api", &head.headers, &certificate);
+        let identity = match authenticating.await {
             Ok(identity) => identity,
             Err(problem) => {
                 if self.anonymous_rejections.try_record() {

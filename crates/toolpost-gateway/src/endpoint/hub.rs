@@ -13,7 +13,7 @@ use toolpost::protocol::{CallEvent, Control, Secret};
 use toolpost::shares::{SharePermit, Shares};
 use toolpost::transport::{Channel, CloseReason, accept_ws};
 
-use super::bearer;
+use super::bearer::{self, PeerCertificate};
 use super::problem::ProblemDetails;
 use super::settings::GatewaySettings;
 use super::websocket;
@@ -46,8 +46,8 @@ enum PeerCredentials {
     Token(Secret),
     /// Why the `Authorization` header is rejected.
     Invalid(&'static str),
-    /// No credentials. The first frame may contain a token.
-    Absent,
+    /// No token in the request. The first frame may contain one; else the client certificate is used.
+    Absent(PeerCertificate),
     /// No credentials, over the Unix socket.
     SameUser,
 }
@@ -67,7 +67,7 @@ pub(crate) async fn upgrade(
         Ok(Some(token)) => PeerCredentials::Token(Secret::new(token)),
         Err(message) => PeerCredentials::Invalid(message),
         Ok(None) if is_same_user => PeerCredentials::SameUser,
-        Ok(None) => PeerCredentials::Absent,
+        Ok(None) => PeerCredentials::Absent(PeerCertificate::from_extensions(request.extensions())),
     };
     let config_url = is_same_user.then(|| (endpoint.config_url)()).flatten();
     let upgrading = hyper::upgrade::on(&mut request);
@@ -120,10 +120,14 @@ impl HubEndpoint {
                 let anonymous = self.authenticator.lookup_token(None);
                 (channel, Ok(anonymous.unwrap_or_else(|_| Arc::new(admin::operator()))))
             }
-            PeerCredentials::Absent => {
-                let Some((channel, token)) = self.read_auth_frame(channel).await else { return };
+            PeerCredentials::Absent(certificate) => {
+                let certificate = certificate.get();
+                let known =
+                    certificate.and_then(|found| self.authenticator.certificate_identity(found));
+                let first = self.read_auth_frame(channel, known.is_some()).await;
+                let Some((channel, token)) = first else { return };
                 let token = token.as_ref().map(Secret::reveal);
-                let identity = self.authenticator.identify(token).await;
+                let identity = self.authenticator.identify_peer(token, certificate).await;
                 let identity = identity.map_err(|error| match error {
                     AuthError::MissingToken => {
                         "the first frame must be `__auth` with a token".to_owned()
@@ -145,12 +149,15 @@ impl HubEndpoint {
         }
     }
 
-    /// Reads the first frame, which may contain a token; any other frame is put back. With
-    /// authentication, the frame must arrive within the auth timeout. Without it, there is no time
-    /// limit.
-    async fn read_auth_frame(&self, mut channel: Channel) -> Option<(Channel, Option<Secret>)> {
+    /// Reads the first frame, which may contain a token; any other frame is put back. If a token is
+    /// required, the frame must arrive within the auth timeout. Otherwise there is no time limit.
+    async fn read_auth_frame(
+        &self,
+        mut channel: Channel,
+        has_certificate: bool,
+    ) -> Option<(Channel, Option<Secret>)> {
         let auth_deadline = async {
-            if self.authenticator.allows_anonymous() {
+            if has_certificate || self.authenticator.allows_anonymous() {
                 return std::future::pending().await;
             }
             tokio::time::sleep(self.settings.auth_timeout).await;

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use toolpost::Registry;
 
-use super::bearer;
+use super::bearer::{self, PeerCertificate};
 use super::etag;
 use super::problem::ProblemDetails;
 use crate::auth::Authenticator;
@@ -31,12 +31,14 @@ pub(crate) async fn serve(
     State(endpoint): State<OpenApiEndpoint>,
     OriginalUri(original): OriginalUri,
     uri: Uri,
+    certificate: PeerCertificate,
     headers: HeaderMap,
 ) -> Result<Response, ProblemDetails> {
     // The path below which the gateway is nested in another router.
     let base_path = original.path().strip_suffix(uri.path()).unwrap_or_default().to_owned();
     let OpenApiEndpoint { registry, authenticator, documents } = endpoint;
-    let identity = bearer::authenticate(&authenticator, "/openapi.json", &headers).await?;
+    let identity =
+        bearer::authenticate(&authenticator, "/openapi.json", &headers, &certificate).await?;
     let needs_token = !authenticator.allows_anonymous();
     let rendering = tokio::task::spawn_blocking(move || {
         documents.document(&registry.catalog(), &identity, base_path, needs_token)

@@ -2,10 +2,11 @@
 //!
 //! A page can make a browser send requests to loopback, directly or by DNS rebinding. The headers
 //! reveal both: `Origin` names the page, `Host` the rebound name. A gateway without authentication
-//! accepts only loopback names in both. A gateway with authentication may have host names that it
-//! does not know, so it only rejects pages of other hosts. Requests for images and followed links
-//! have no `Origin`; for them, `Sec-Fetch-Site` is checked. The pages at `/docs` and `/rooms` are
-//! same-origin, so they need no exception. Pages of the configured origins may call from any host.
+//! accepts only loopback names as `Host` and only pages of its own origin, not those of other
+//! servers on this machine. A gateway with authentication may have host names that it does not know,
+//! so it only rejects pages of other hosts. Requests for images and followed links have no `Origin`;
+//! for them, `Sec-Fetch-Site` is checked. The pages at `/docs` and `/rooms` are same-origin, so they
+//! need no exception. Pages of the configured origins may call from any host.
 
 use std::sync::Arc;
 
@@ -50,7 +51,11 @@ impl OriginGuard {
         if self.allowed_origin(request.headers()).is_some() {
             return Ok(());
         }
-        check_fetch_site(request.headers())
+        let foreign: &[&str] = match self.authenticator.allows_anonymous() {
+            true => &["cross-site", "same-site"],
+            false => &["cross-site"],
+        };
+        check_fetch_site(request.headers(), foreign)
             .map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
     }
 
@@ -61,7 +66,8 @@ impl OriginGuard {
         let origins = (!is_allowed).then(|| request.headers().get_all(header::ORIGIN));
         let origins = origins.into_iter().flatten();
         let passed = if self.authenticator.allows_anonymous() {
-            check_loopback(request.uri(), host, origins)
+            check_loopback(request.uri(), host)
+                .and_then(|()| check_own_origin(self.authenticator.scheme(), host, origins))
         } else {
             check_same_host(host, origins)
         };
@@ -139,11 +145,7 @@ fn host_header(request: &Request) -> Result<Option<&HeaderValue>, ProblemDetails
     }
 }
 
-fn check_loopback<'r>(
-    target: &Uri,
-    host: Option<&HeaderValue>,
-    mut origins: impl Iterator<Item = &'r HeaderValue>,
-) -> Result<(), &'static str> {
+fn check_loopback(target: &Uri, host: Option<&HeaderValue>) -> Result<(), &'static str> {
     // The authority of an absolute-form target takes precedence over the header.
     if target.authority().is_some_and(|authority| !is_loopback(authority.as_str())) {
         return Err("the request target is not a loopback address");
@@ -152,19 +154,38 @@ fn check_loopback<'r>(
     if !host.is_none_or(is_local) {
         return Err("the Host header is not a loopback address");
     }
-    if !origins.all(is_local) {
-        return Err("the Origin header is not a loopback address");
-    }
     Ok(())
 }
 
-/// Rejects cross-site requests by `Sec-Fetch-Site`, which browsers set and pages cannot change.
-fn check_fetch_site(headers: &HeaderMap) -> Result<(), &'static str> {
-    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
-    if sites.all(|site| site != "cross-site") {
+/// Checks that `Origin` is the address that `Host` names.
+fn check_own_origin<'r>(
+    scheme: &str,
+    host: Option<&HeaderValue>,
+    mut origins: impl Iterator<Item = &'r HeaderValue>,
+) -> Result<(), &'static str> {
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    // Browsers omit the default port.
+    let default_port = if scheme == "https" { ":443" } else { ":80" };
+    let host = host.strip_suffix(default_port).unwrap_or(host);
+    let is_own = |origin: &HeaderValue| {
+        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        origin.is_some_and(|(origin_scheme, authority)| {
+            origin_scheme == scheme && authority.eq_ignore_ascii_case(host)
+        })
+    };
+    if origins.all(is_own) {
         return Ok(());
     }
-    Err("cross-site requests are not allowed (Sec-Fetch-Site)")
+    Err("pages of other origins are not allowed; add the origin to `http.cors`")
+}
+
+/// Rejects requests of other pages by `Sec-Fetch-Site`, which browsers set and pages cannot change.
+fn check_fetch_site(headers: &HeaderMap, foreign: &[&str]) -> Result<(), &'static str> {
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    if sites.all(|site| !foreign.iter().any(|name| site == name)) {
+        return Ok(());
+    }
+    Err("requests of other pages are not allowed (Sec-Fetch-Site)")
 }
 
 /// Checks that `Origin` names the host of `Host`. A reverse proxy may change the port.
@@ -293,6 +314,29 @@ mod tests {
             let origins = headers.get_all(header::ORIGIN).iter();
             let passed = check_same_host(headers.get(header::HOST), origins);
             assert_eq!(passed.is_ok(), expected, "{host:?} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn open_gateway_accepts_only_its_own_origin() {
+        for (scheme, host, origin, expected) in [
+            ("http", "localhost:7411", "http://localhost:7411", true),
+            ("http", "LOCALHOST:7411", "http://localhost:7411", true),
+            ("http", "[::1]:7411", "http://[::1]:7411", true),
+            ("http", "localhost:80", "http://localhost", true),
+            ("https", "localhost", "https://localhost", true),
+            ("https", "localhost:443", "https://localhost", true),
+            ("http", "localhost:7411", "http://localhost:3000", false),
+            ("http", "localhost:7411", "http://127.0.0.1:7411", false),
+            ("http", "localhost:7411", "https://localhost:7411", false),
+            ("https", "localhost", "http://localhost", false),
+            ("http", "localhost:7411", "http://localhost", false),
+            ("http", "localhost:7411", "null", false),
+            ("http", "", "http://", true),
+        ] {
+            let (host, origin) = (host.parse().unwrap(), origin.parse().unwrap());
+            let checked = check_own_origin(scheme, Some(&host), std::iter::once(&origin));
+            assert_eq!(checked.is_ok(), expected, "{scheme} {host:?} {origin:?}");
         }
     }
 }

@@ -322,6 +322,12 @@ impl Journal {
         self.0.close();
     }
 
+    /// Whether calls fail because their records cannot be written: in mode `sync`, no call runs
+    /// unrecorded.
+    pub(crate) fn rejects_calls(&self) -> bool {
+        self.0.settings.mode == JournalMode::Sync && self.0.shared.queue.write_error().is_some()
+    }
+
     /// Returns the health of the journal, for monitoring.
     pub fn health(&self) -> Value {
         let shared = &self.0.shared;

@@ -27,7 +27,7 @@ use crate::journal::{self, Journal, JournalMode, JournalReader};
 use crate::limits::Limiter;
 use crate::mcp_service::McpService;
 use crate::room::{RoomStore, Rooms};
-use crate::server::{Server, UnixSocket, connection_shares};
+use crate::server::{Server, TlsCell, UnixSocket, connection_shares};
 use crate::source::{McpEnv, SourceContext, Sources};
 use crate::telemetry::Telemetry;
 
@@ -279,6 +279,7 @@ impl GatewayBuilder {
         ));
         let server = Server {
             settings: Arc::clone(&settings),
+            tls: config.tls.clone().map(TlsCell::new),
             open_connections: Arc::default(),
             active: connection_shares(&settings, "requests"),
             stopping: stopping.clone(),
@@ -299,6 +300,7 @@ impl GatewayBuilder {
             startup_guards: 0.into(),
             is_not_ready: false.into(),
             stopping: stopping.clone(),
+            journal: journal.clone(),
         });
         let sources = Sources::start(source_context, &config, &self.mcp_env);
         let components = Components {
@@ -362,8 +364,17 @@ impl GatewayBuilder {
             settings.http.cors_origins.extend(config.cors.iter().cloned());
             config.limits.apply_to(&mut settings);
         }
+        settings.max_connections = settings.max_connections.min(max_connections());
         settings
     }
+}
+
+/// Returns how many connections, and as many WebSockets, the limit of open files allows. A quarter is
+/// reserved for servers, files and outgoing connections.
+fn max_connections() -> usize {
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let descriptors = descriptors.and_then(|limit| usize::try_from(limit).ok());
+    descriptors.map_or(usize::MAX, |limit| limit / 8 * 3)
 }
 
 /// Creates the Unix socket. The gateway also runs without it.

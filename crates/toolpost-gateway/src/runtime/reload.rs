@@ -232,7 +232,8 @@ impl Reloader {
 
     /// Replaces the accepted identities and closes connections of changed ones.
     fn apply_identities(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        let is_unchanged = before.identities == now.identities && before.auth == now.auth;
+        let is_unchanged =
+            before.identities == now.identities && before.auth == now.auth && before.tls == now.tls;
         if is_unchanged || self.has_fixed_authenticator {
             return;
         }
@@ -272,7 +273,13 @@ impl Reloader {
 
     /// Configures the components whose settings changed.
     fn apply_rules(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        let Components { pipeline, approvals, limiter, rooms, mcp, .. } = &self.components;
+        let Components { pipeline, approvals, limiter, rooms, mcp, server, .. } = &self.components;
+        if let (Some(cell), Some(tls)) = (&server.tls, &now.tls)
+            && before.tls.as_ref() != Some(tls)
+        {
+            cell.replace(tls.clone());
+            report.notes.push("[tls] applies to new connections".to_owned());
+        }
         if before.approval != now.approval {
             approvals.configure(now.approval.clone());
             report.notes.push("[approval] applies to new calls".to_owned());

@@ -138,7 +138,8 @@ impl RequestHandler for Endpoints {
         match peer {
             Peer::SameUser => Holder::Operator,
             Peer::Remote(_) => {
-                bearer::holder(&self.authenticator, request.headers(), peer.holder()).await
+                let (headers, extensions) = (request.headers(), request.extensions());
+                bearer::holder(&self.authenticator, headers, extensions, peer.holder()).await
             }
         }
     }

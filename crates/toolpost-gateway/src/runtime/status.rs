@@ -9,6 +9,7 @@ use toolpost::Endpoint;
 use toolpost::hub::RESERVED_NAMES;
 
 use crate::endpoint::{GatewayStatus, McpEndpoint, Readiness};
+use crate::journal::Journal;
 use crate::source::{SourceContext, SourceState};
 use crate::telemetry::{Exposition, GatewayGauges, SourceHealth, Telemetry};
 
@@ -23,6 +24,7 @@ pub(super) struct Status {
     pub(super) startup_guards: AtomicUsize,
     pub(super) is_not_ready: AtomicBool,
     pub(super) stopping: CancellationToken,
+    pub(super) journal: Option<Journal>,
 }
 
 /// Keeps the gateway in the `starting` state until dropped.
@@ -49,6 +51,8 @@ impl GatewayStatus for Status {
             Readiness::Stopping
         } else if self.startup_guards.load(Ordering::Relaxed) > 0 {
             Readiness::Starting
+        } else if self.journal.as_ref().is_some_and(Journal::rejects_calls) {
+            Readiness::Failing
         } else {
             Readiness::Ready
         }

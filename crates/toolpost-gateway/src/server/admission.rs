@@ -1,6 +1,7 @@
 //! Admission of requests: each uses a connection while it is served, out of the share of its caller.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -10,8 +11,9 @@ use tokio_util::either::Either;
 use toolpost::Limit;
 use toolpost::shares::{Holder, ShareError, ShareLimits, SharePermit, Shares};
 
-use super::ClientStream;
+use super::Socket;
 use super::connection_state::ConnectionState;
+use crate::auth::ClientCertificate;
 use crate::endpoint::{GatewaySettings, ProblemDetails};
 
 /// Maximum time that a request waits for a connection of its share. Shorter peaks are tolerated.
@@ -29,7 +31,7 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    pub(super) fn of(stream: &ClientStream) -> Self {
+    pub(super) fn of(stream: &Socket) -> Self {
         match stream {
             Either::Left(stream) => Self::Remote(stream.peer_addr().ok().map(|peer| peer.ip())),
             Either::Right(_) => Self::SameUser,
@@ -52,6 +54,8 @@ pub(super) struct ConnectionContext {
     pub(super) peer: Peer,
     pub(super) state: ConnectionState,
     pub(super) active: Shares,
+    /// The certificate of the client, if it sent one.
+    pub(super) certificate: Option<Arc<ClientCertificate>>,
 }
 
 impl ConnectionContext {

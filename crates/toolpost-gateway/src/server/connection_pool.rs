@@ -66,7 +66,9 @@ impl ConnectionPool {
         self.tasks
     }
 
-    fn evict_idle(&mut self) -> bool {
+    /// Closes an idle connection, if there is one: of the owner with the most connections, the one
+    /// that has waited longest.
+    pub(super) fn evict_idle(&mut self) -> bool {
         let idle = self.connections.iter().filter_map(|(id, (state, _))| {
             let seen = state.idle_snapshot()?;
             Some(((Reverse(state.connections_of_owner()), seen), *id))

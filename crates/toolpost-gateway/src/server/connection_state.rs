@@ -2,10 +2,12 @@
 //!
 //! The state is written a few times for each request and read only when the pool is full, so it is
 //! one atomic number: the phase in the upper bits, and its start time below. The connection with
-//! the lowest number is evicted first.
+//! the lowest number is evicted first. It is derived from the requests in progress: at most one with
+//! HTTP/1.1, several with HTTP/2.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -17,7 +19,7 @@ const AWAITING_HEAD: u64 = 0;
 const AWAITING_BODY: u64 = 1 << 62;
 /// A call runs, a stream is open, or a response is being written.
 const SERVING: u64 = 2 << 62;
-/// The response is complete but not flushed.
+/// The responses are complete but not flushed.
 const RESPONDED: u64 = 3 << 62;
 /// The connection is evicted. No timestamp makes another phase equal to it.
 const EVICTED: u64 = u64::MAX;
@@ -36,6 +38,43 @@ struct ConnectionStateInner {
     /// Permits of finished requests whose responses are not written completely. A client that reads
     /// nothing keeps them.
     unflushed: Mutex<Vec<SharePermit>>,
+    requests: Mutex<Requests>,
+}
+
+/// The requests in progress.
+#[derive(Debug, Default)]
+struct Requests {
+    /// Number of requests whose body is incomplete.
+    receiving: usize,
+    /// Number of other requests.
+    serving: usize,
+    /// Bodies of HTTP/2 responses whose next part waits until the client reads, by number of the
+    /// request, and since when.
+    stalled: Vec<(u64, Instant)>,
+    /// Number of requests so far.
+    count: u64,
+}
+
+/// The state of one request. The request is finished when it is dropped.
+#[derive(Debug)]
+pub(super) struct RequestState {
+    connection: ConnectionState,
+    number: u64,
+    phase: Mutex<RequestPhase>,
+    /// The permit of an admitted request.
+    permit: Mutex<Option<SharePermit>>,
+    is_http2: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestPhase {
+    /// The body is incomplete.
+    Receiving,
+    /// The body was received to its end.
+    Received,
+    /// The rest of the body is not read.
+    Discarded,
+    Finished,
 }
 
 /// The state of a connection that waits for its client, at one moment.
@@ -44,31 +83,31 @@ pub(super) struct IdleSnapshot(u64);
 
 impl ConnectionState {
     pub(super) fn new(epoch: Instant, owner: SharePermit) -> Self {
-        let connection = Self(Arc::new(ConnectionStateInner {
+        let inner = ConnectionStateInner {
             state: AtomicU64::new(AWAITING_HEAD),
             epoch,
             owner: Mutex::new(owner),
             unflushed: Mutex::default(),
-        }));
+            requests: Mutex::default(),
+        };
+        let connection = Self(Arc::new(inner));
         connection.0.state.store(AWAITING_HEAD | connection.now_micros(), Ordering::Relaxed);
         connection
     }
 
-    /// Records a complete request head. Returns false if the connection was already evicted.
-    pub(super) fn on_head_received(&self) -> bool {
-        let now = self.now_micros();
-        self.update(|state| (state != EVICTED).then_some(AWAITING_BODY | now))
-    }
-
-    /// Records a complete request body, or that the rest of it is not needed.
-    pub(super) fn on_body_received(&self) {
-        self.update(|state| (phase(state) == AWAITING_BODY).then_some(SERVING));
-    }
-
-    /// Records a complete response. The permit of its request is released when it is written.
-    pub(super) fn on_response_finished(&self, permit: Option<SharePermit>) {
-        self.0.unflushed.lock().extend(permit);
-        self.update(|state| (state != EVICTED).then_some(RESPONDED));
+    /// Records a complete request head. Returns `None` if the connection was already evicted.
+    pub(super) fn begin_request(&self, is_http2: bool) -> Option<RequestState> {
+        let mut requests = self.0.requests.lock();
+        requests.receiving += 1;
+        requests.count += 1;
+        let number = requests.count;
+        if !self.derive(&requests) {
+            return None;
+        }
+        drop(requests);
+        let phase = Mutex::new(RequestPhase::Receiving);
+        let (connection, permit) = (self.clone(), Mutex::default());
+        Some(RequestState { connection, number, phase, permit, is_http2 })
     }
 
     /// Records that all pending output is written.
@@ -82,7 +121,8 @@ impl ConnectionState {
 
     /// Records that no further request is served. Input is read and discarded.
     pub(super) fn begin_linger(&self) {
-        self.on_head_received();
+        let now = self.now_micros();
+        self.update(|state| (state != EVICTED).then_some(AWAITING_BODY | now));
     }
 
     /// Returns the state if the connection waits for its client; the lowest waited longest.
@@ -114,6 +154,31 @@ impl ConnectionState {
         self.update(|state| (phase(state) == AWAITING_HEAD).then_some(EVICTED))
     }
 
+    /// Returns how long the connection has waited for a request head; zero while it serves.
+    pub(super) fn idle_time(&self) -> Duration {
+        let state = self.0.state.load(Ordering::Relaxed);
+        match phase(state) {
+            AWAITING_HEAD => Duration::from_micros(self.now_micros().saturating_sub(state)),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Returns how long the client has read nothing of a response that it does not read.
+    pub(super) fn stall_time(&self) -> Duration {
+        let requests = self.0.requests.lock();
+        requests.stalled.iter().map(|(_, since)| since.elapsed()).max().unwrap_or_default()
+    }
+
+    /// Derives the state from the requests. Returns false if the connection is evicted.
+    fn derive(&self, requests: &Requests) -> bool {
+        let state = match requests {
+            Requests { serving: 1.., .. } => SERVING,
+            Requests { receiving: 1.., .. } => AWAITING_BODY | self.now_micros(),
+            _ => RESPONDED,
+        };
+        self.update(|current| (current != EVICTED).then_some(state))
+    }
+
     fn update(&self, next: impl FnMut(u64) -> Option<u64>) -> bool {
         self.0.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
     }
@@ -121,6 +186,80 @@ impl ConnectionState {
     /// Returns microseconds since the epoch. 62 bits are enough for any uptime.
     fn now_micros(&self) -> u64 {
         u64::try_from(self.0.epoch.elapsed().as_micros()).unwrap_or(u64::MAX) & !RESPONDED
+    }
+}
+
+impl RequestState {
+    /// Keeps the permit until the response is written.
+    pub(super) fn hold(&self, permit: Option<SharePermit>) {
+        *self.permit.lock() = permit;
+    }
+
+    /// Records that the body was received to its end.
+    pub(super) fn on_body_received(&self) {
+        self.change(RequestPhase::Received);
+    }
+
+    /// Records that the rest of the body is not read.
+    pub(super) fn on_body_dropped(&self) {
+        self.change(RequestPhase::Discarded);
+    }
+
+    /// Records a complete response.
+    pub(super) fn on_response_finished(&self) {
+        self.change(RequestPhase::Finished);
+    }
+
+    /// Whether the body was received to its end.
+    pub(super) fn is_body_received(&self) -> bool {
+        *self.phase.lock() == RequestPhase::Received
+    }
+
+    /// Records that a part of an HTTP/2 response was passed on. The next part is requested when the
+    /// client has read enough.
+    pub(super) fn begin_stall(&self) {
+        self.connection.0.requests.lock().stalled.push((self.number, Instant::now()));
+    }
+
+    /// Records that the client reads the response.
+    pub(super) fn end_stall(&self) {
+        self.connection.0.requests.lock().stalled.retain(|(number, _)| *number != self.number);
+    }
+
+    /// Releases the permit when the response is written. With HTTP/2, the client has read nearly
+    /// all of a response when it is finished.
+    fn release_permit(&self) {
+        let permit = self.permit.lock().take();
+        if !self.is_http2 {
+            self.connection.0.unflushed.lock().extend(permit);
+        }
+    }
+
+    fn change(&self, next: RequestPhase) {
+        let mut phase = self.phase.lock();
+        let mut requests = self.connection.0.requests.lock();
+        match (*phase, next) {
+            (RequestPhase::Finished, _) => return,
+            (RequestPhase::Receiving, RequestPhase::Finished) => requests.receiving -= 1,
+            (RequestPhase::Receiving, _) => {
+                requests.receiving -= 1;
+                requests.serving += 1;
+            }
+            (_, RequestPhase::Finished) => requests.serving -= 1,
+            _ => return,
+        }
+        *phase = next;
+        if next == RequestPhase::Finished {
+            self.release_permit();
+        }
+        self.connection.derive(&requests);
+    }
+}
+
+impl Drop for RequestState {
+    fn drop(&mut self) {
+        self.on_response_finished();
+        self.end_stall();
     }
 }
 
@@ -148,13 +287,12 @@ mod tests {
         let epoch = Instant::now();
         let [uploading, silent, idle, streaming] = std::array::from_fn(|_| connection(epoch));
         advance_clock().await;
-        assert!(
-            uploading.on_head_received() && idle.on_head_received() && streaming.on_head_received()
-        );
-        streaming.on_body_received();
+        let [_upload, call, stream] = [&uploading, &idle, &streaming]
+            .map(|connection| connection.begin_request(false).unwrap());
+        stream.on_body_received();
         advance_clock().await;
-        idle.on_body_received();
-        idle.on_response_finished(None);
+        call.on_body_received();
+        call.on_response_finished();
         assert_eq!(idle.idle_snapshot(), None, "a response is still to be written");
         idle.on_flushed();
         let order =
@@ -168,15 +306,35 @@ mod tests {
         let connection = connection(Instant::now());
         let snapshot = connection.idle_snapshot().unwrap();
         advance_clock().await;
-        assert!(connection.on_head_received());
+        let request = connection.begin_request(false).unwrap();
         assert!(!connection.try_evict(snapshot), "a request arrived in between");
-        connection.on_body_received();
-        connection.on_response_finished(None);
+        request.on_body_received();
+        drop(request);
         connection.on_flushed();
         assert!(connection.try_evict(connection.idle_snapshot().unwrap()));
-        assert!(!connection.on_head_received());
-        connection.on_response_finished(None);
+        assert!(connection.begin_request(false).is_none());
         connection.begin_linger();
         assert_eq!(connection.idle_snapshot(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_is_evictable_when_no_request_is_served() {
+        let connection = connection(Instant::now());
+        let (call, upload) =
+            (connection.begin_request(true).unwrap(), connection.begin_request(true).unwrap());
+        assert!(connection.idle_snapshot().is_some(), "both bodies are incomplete");
+        call.on_body_received();
+        assert_eq!(connection.idle_snapshot(), None, "a call runs");
+        drop(call);
+        assert!(connection.idle_snapshot().is_some(), "one body is incomplete");
+        upload.on_body_dropped();
+        upload.begin_stall();
+        advance_clock().await;
+        assert_eq!(connection.stall_time(), Duration::from_millis(1));
+        drop(upload);
+        assert_eq!((connection.stall_time(), connection.idle_snapshot()), (Duration::ZERO, None));
+        connection.on_flushed();
+        advance_clock().await;
+        assert_eq!(connection.idle_time(), Duration::from_millis(1));
     }
 }

@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_util::either::Either;
 
-use super::ClientStream;
 use super::connection_state::ConnectionState;
+use super::{ClientStream, tcp_socket};
 
 /// How long a rejected client may continue to send. An immediate close would reset the connection,
 /// and the client would lose the response.
@@ -69,8 +69,8 @@ impl TimeoutStream {
         ready!(stalled.as_mut().poll(cx));
         tracing::debug!(?write_timeout, "client stopped reading the response");
         // Otherwise the kernel would continue to send the buffered data after the close.
-        if let Either::Left(stream) = &self.stream
-            && let Err(error) = stream.set_zero_linger()
+        if let Some(socket) = tcp_socket(&self.stream)
+            && let Err(error) = socket.set_zero_linger()
         {
             tracing::debug!(%error, "SO_LINGER not set");
         }

@@ -4,7 +4,6 @@ use std::fs::{self, File, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
 
@@ -41,16 +40,13 @@ impl UnixSocket {
     }
 
     /// Accepts a connection of this user. Connections of other users are closed.
-    pub(super) async fn accept(&self) -> UnixStream {
+    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
         loop {
-            match self.listener.accept().await {
-                Ok((stream, _)) if is_same_user(&stream) => return stream,
-                Ok(_) => tracing::warn!("connection of another user to the Unix socket rejected"),
-                Err(error) => {
-                    tracing::warn!(%error, "connection not accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
+            let (stream, _) = self.listener.accept().await?;
+            if is_same_user(&stream) {
+                return Ok(stream);
             }
+            tracing::warn!("connection of another user to the Unix socket rejected");
         }
     }
 }

@@ -129,9 +129,9 @@ impl SourceEntry {
         config: &SourceConfig,
     ) -> Result<Option<(PreparedSource, Option<ServiceHosts>)>, SourceError> {
         Ok(match &config.kind {
-            SourceKind::Hub { url, token } => {
+            SourceKind::Hub { url, token, tls } => {
                 let token = token.as_ref().map(|token| Secret::new(token.reveal()));
-                let connector = WsConnector::with_settings(url, token, context.websocket)?;
+                let connector = WsConnector::with_tls(url, token, context.websocket, tls)?;
                 let settings = ReconnectSettings::default();
                 let upstream = Upstream::new(&context.hub, &config.name, connector, settings);
                 Some((prepare(upstream), None))

@@ -159,10 +159,18 @@ struct OtlpClient {
 impl OtlpClient {
     fn new(settings: &TelemetrySettings) -> Result<Self, String> {
         let address = settings.otlp.clone().ok_or("no OTLP endpoint is configured")?;
-        let client = toolpost::http::client_builder()
-            .redirect(reqwest::redirect::Policy::default())
-            .timeout(REQUEST_TIMEOUT)
-            .build();
+        let tls = settings.client_tls();
+        if !settings.headers.is_empty() {
+            tls.check_credentials(&address).map_err(|error| error.to_string())?;
+        }
+        let builder = tls.configure(toolpost::http::client_builder());
+        let builder = builder.map_err(|error| error.without_url().to_string())?;
+        // A redirect would send the headers to another host.
+        let redirects = match settings.headers.is_empty() {
+            true => reqwest::redirect::Policy::default(),
+            false => reqwest::redirect::Policy::none(),
+        };
+        let client = builder.redirect(redirects).timeout(REQUEST_TIMEOUT).build();
         let client = client.map_err(|error| error.without_url().to_string())?;
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {

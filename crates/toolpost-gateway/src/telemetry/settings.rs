@@ -6,6 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
+use toolpost::ClientTls;
 use url::Url;
 
 /// Which metrics and traces are produced.
@@ -22,6 +23,14 @@ pub struct TelemetrySettings {
     pub otlp: Option<Url>,
     /// Additional headers of export requests, such as an API key.
     pub headers: BTreeMap<String, String>,
+    /// PEM file with CA certificates to trust for the collector, in addition to those of the system,
+    /// relative to the folder of this file.
+    pub ca: Option<String>,
+    /// The content of `ca`.
+    #[serde(skip)]
+    pub ca_certificates: Option<String>,
+    /// Whether the headers are sent to a collector on another machine without encryption.
+    pub insecure: bool,
     /// Service name reported to the collector; the variable `OTEL_SERVICE_NAME` takes precedence.
     pub service: String,
     /// Fraction of the traces started here that are recorded, from 0 to 1. A trace started
@@ -36,7 +45,16 @@ pub struct TelemetrySettings {
 impl Default for TelemetrySettings {
     fn default() -> Self {
         let service = "toolpost".to_owned();
-        Self { otlp: None, headers: BTreeMap::new(), service, sample: 1.0, per_operation: false }
+        Self {
+            otlp: None,
+            headers: BTreeMap::new(),
+            ca: None,
+            ca_certificates: None,
+            insecure: false,
+            service,
+            sample: 1.0,
+            per_operation: false,
+        }
     }
 }
 
@@ -44,6 +62,14 @@ impl Default for TelemetrySettings {
 const TRACES_PATH: &str = "/v1/traces";
 
 impl TelemetrySettings {
+    /// Returns how the connection to the collector is protected.
+    pub(crate) fn client_tls(&self) -> ClientTls {
+        let mut tls = ClientTls::default();
+        tls.ca_certificates.clone_from(&self.ca_certificates);
+        tls.insecure = self.insecure;
+        tls
+    }
+
     /// Applies the standard OpenTelemetry environment variables. `OTEL_SERVICE_NAME` replaces the
     /// service name; the endpoint and the headers are used only if none are configured.
     ///

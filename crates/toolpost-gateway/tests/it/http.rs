@@ -137,12 +137,17 @@ async fn problem_contains_error_and_request_id() {
 async fn cross_site_requests_are_rejected() {
     let gateway = TestGateway::start().await;
     let url = gateway.url("/api/demo/add");
+    let own = format!("http://{}", gateway.address);
     for (name, value, status) in [
         ("host", "evil.example", 403),
         ("host", "localhost:7411", 200),
         ("origin", "https://evil.example", 403),
         ("origin", "null", 403),
-        ("origin", "http://localhost:3000", 200),
+        ("origin", &own, 200),
+        ("origin", "http://localhost:3000", 403),
+        ("origin", "http://127.0.0.1:3000", 403),
+        ("sec-fetch-site", "same-site", 403),
+        ("sec-fetch-site", "same-origin", 200),
     ] {
         let request = client().post(&url).header(name, value).json(&json!({"a": 1, "b": 1}));
         assert_eq!(request.send().await.unwrap().status().as_u16(), status, "{name}: {value}");

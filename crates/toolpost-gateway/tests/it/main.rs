@@ -34,6 +34,7 @@ mod rooms_page;
 mod security;
 mod spokes;
 mod sse;
+mod tls;
 
 use std::net::SocketAddr;
 

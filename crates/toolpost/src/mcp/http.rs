@@ -95,7 +95,7 @@ impl HttpTransport {
         dispatcher: Dispatcher,
         tasks: &TaskTracker,
     ) -> Result<Self, RequestError> {
-        let [client, aside] = auth::build_clients(&http.url)
+        let [client, aside] = auth::build_clients(&http.url, &http.tls)
             .map_err(|error| RequestError::unreachable(error.to_string()))?;
         let stop = CancellationToken::new();
         Ok(Self(Arc::new(HttpTransportInner {

@@ -53,6 +53,8 @@ pub use oauth::{
     Authorizer, ClientRegistration, CredentialStore, Credentials, FileStore, LoopbackAuthorizer,
     MemoryStore, OAuth, OAuthError, StoreError, StoreGuard, Tokens,
 };
+#[cfg(target_os = "linux")]
+pub use process::reap_orphans;
 pub use process::{DEPTH_VARIABLE, watch_child};
 pub use settings::{
     Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, Roots, Sampling,

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::protocol::Secret;
+use crate::tls::ClientTls;
 
 /// Settings of an MCP source.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,13 +124,21 @@ pub struct HttpSettings {
     pub bearer: Option<Secret>,
     /// OAuth settings, used if the server requires authorization.
     pub oauth: OAuthSettings,
+    /// Trusted certificates, also of the authorization server. OAuth tokens require HTTPS even with
+    /// `insecure`.
+    pub tls: ClientTls,
 }
 
 impl HttpSettings {
     /// Creates settings without headers or credentials.
     pub fn new(url: Url) -> Self {
-        let oauth = OAuthSettings::default();
-        Self { url, headers: BTreeMap::new(), bearer: None, oauth }
+        let (oauth, tls) = Default::default();
+        Self { url, headers: BTreeMap::new(), bearer: None, oauth, tls }
+    }
+
+    /// Whether requests have headers that may be credentials.
+    pub fn has_credentials(&self) -> bool {
+        !self.headers.is_empty() || self.bearer.is_some()
     }
 }
 

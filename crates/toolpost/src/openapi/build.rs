@@ -6,10 +6,10 @@ use std::slice;
 use std::sync::Arc;
 
 use serde_json::Value;
-use url::Url;
+use url::{Origin, Url};
 
 use super::client::{AllowedHosts, HttpClient};
-use super::credential::{Credential, CredentialError, CredentialStore};
+use super::credential::{Credential, CredentialError, CredentialStore, OperationCredentials};
 use super::document::DocumentSet;
 use super::handler::{OperationRoute, ServiceContext};
 use super::import::{
@@ -17,7 +17,7 @@ use super::import::{
 };
 use super::inspect::title_and_version;
 use super::load::LoadError;
-use super::plan::{OperationPlan, SecurityScheme};
+use super::plan::{OperationPlan, SecurityScheme, ServerTemplate};
 use super::request::{RequestTemplate, ServerSettings, server_url};
 use super::schema::DocumentWarning;
 use super::settings::OpenApiSettings;
@@ -95,6 +95,7 @@ pub(super) fn build_service(
         credential_store: CredentialStore::new(
             settings.credentials.clone(),
             client.http().clone(),
+            settings.client.tls.clone(),
         )?,
         client,
         settings,
@@ -109,7 +110,8 @@ pub(super) fn build_operations(
 ) -> Result<BuiltOperations, OpenApiError> {
     let namespaces = service.settings.namespaces;
     let imported = import(documents, &service.name, namespaces)?;
-    let ImportResult { operations, mut skipped, mut warnings } = imported;
+    let ImportResult { operations, mut skipped, mut warnings, default_servers } = imported;
+    let own_servers = OwnServers::new(&service.settings, &default_servers);
     warnings.extend(server_warnings(&operations, &service.settings.server));
     warnings.extend(unmatched_config(service, documents, &operations, hooks));
     let hosts = allowed_hosts(service, documents, operations.iter().map(|imported| &imported.plan));
@@ -117,7 +119,7 @@ pub(super) fn build_operations(
     let mut ids = HashSet::new();
     for imported in operations {
         let (method, path) = (imported.plan.method.to_string(), imported.plan.path.clone());
-        match build_operation(service, &hosts, imported, hooks) {
+        match build_operation(service, &hosts, &own_servers, imported, hooks) {
             Ok(Some(operation)) if !ids.insert(operation.id().clone()) => {
                 let name = &operation.spec().name;
                 let reason = format!("another operation has the name `{name}`; rename one of them");
@@ -141,6 +143,7 @@ pub(super) fn build_operations(
 fn build_operation(
     service: &Arc<ServiceContext>,
     hosts: &AllowedHosts,
+    own_servers: &OwnServers,
     imported: ImportedOperation,
     hooks: &SourceHooks,
 ) -> Result<Option<Operation>, String> {
@@ -155,28 +158,30 @@ fn build_operation(
             return operation.map(Some).map_err(|error| error.to_string());
         }
     };
-    let (spec, plan) = relax_credential_parameters(service, spec, plan);
+    let credentials =
+        service.credential_store.for_server(&plan.security, &server, own_servers.contains(&server));
+    let (spec, plan) = match &credentials {
+        Ok(credentials) => relax_credential_parameters(credentials, spec, plan),
+        Err(_) => (spec, plan),
+    };
     let plan = Arc::new(plan);
     for url in token_urls(&service.settings, &plan) {
         hosts.check(url).map_err(|error| format!("its tokens cannot be fetched: {error}"))?;
     }
     let template =
         RequestTemplate::new(Arc::clone(&plan), &server).map_err(|error| error.to_string())?;
-    let route = OperationRoute::new(service, plan, template, &spec, policy);
+    let route = OperationRoute::new(service, plan, template, credentials, &spec, policy);
     let operation = Operation::from_spec(spec).handler(route.into_handler()).policy(policy);
     operation.build().map(Some).map_err(|error| error.to_string())
 }
 
 /// Makes required parameters optional if the configured credentials provide them.
 fn relax_credential_parameters(
-    service: &ServiceContext,
+    credentials: &OperationCredentials,
     mut spec: OperationSpec,
     mut plan: OperationPlan,
 ) -> (OperationSpec, OperationPlan) {
-    let Ok(keys) = service.credential_store.for_operation(&plan.security) else {
-        return (spec, plan);
-    };
-    let filled = plan.parameters.iter_mut().filter(|one| one.required && keys.provides(one));
+    let filled = plan.parameters.iter_mut().filter(|one| one.required && credentials.provides(one));
     let names: Vec<String> = filled
         .map(|parameter| {
             parameter.required = false;
@@ -303,6 +308,31 @@ fn unavailable_handler(kind: OperationKind, reason: &str) -> Handler {
             Handler::stream_fn(move |_, _| futures::stream::iter([unavailable()]))
         }
         _ => Handler::once_fn(move |_, _| std::future::ready(unavailable())),
+    }
+}
+
+/// The servers that receive the configured credentials: those of the configuration and those that
+/// the document declares for all operations.
+struct OwnServers {
+    configured: AllowedHosts,
+    origins: Vec<Origin>,
+}
+
+impl OwnServers {
+    fn new(settings: &OpenApiSettings, default_servers: &[ServerTemplate]) -> Self {
+        let configured = AllowedHosts::new(settings.hosts.iter().map(String::as_str), None);
+        let mut overrides = settings.server.clone();
+        let own = overrides.url.take();
+        let declared = default_servers.iter();
+        let declared =
+            declared.filter_map(|server| server_url(slice::from_ref(server), &overrides).ok());
+        let document = settings.document.url().ok();
+        let all = own.into_iter().chain(document).chain(declared);
+        Self { configured, origins: all.map(|url| url.origin()).collect() }
+    }
+
+    fn contains(&self, server: &Url) -> bool {
+        self.origins.contains(&server.origin()) || self.configured.check(server).is_ok()
     }
 }
 

@@ -52,11 +52,11 @@ impl OperationRoute {
         service: &Arc<ServiceContext>,
         plan: Arc<OperationPlan>,
         template: RequestTemplate,
+        credentials: Result<OperationCredentials, CredentialError>,
         spec: &OperationSpec,
         policy: ResultPolicy,
     ) -> Self {
         let is_read = matches!(plan.method, Method::GET | Method::HEAD);
-        let credentials = service.credential_store.for_operation(&plan.security);
         Self {
             service: Arc::clone(service),
             plan,

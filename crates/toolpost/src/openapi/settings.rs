@@ -9,6 +9,7 @@ use url::Url;
 use super::credential::Credentials;
 use super::load::{DocumentLocation, LoadSettings};
 use super::request::ServerSettings;
+use crate::tls::ClientTls;
 
 /// Settings of an OpenAPI source.
 #[derive(Clone, PartialEq)]
@@ -97,8 +98,8 @@ pub struct ClientSettings {
     pub reconnect: bool,
     /// Proxy for all requests. If `None`, the proxies from the environment are used.
     pub proxy: Option<Url>,
-    /// Trusted CA certificates in PEM, in addition to those of the system.
-    pub ca_certificates: Option<String>,
+    /// Trusted certificates, and whether credentials are sent without encryption.
+    pub tls: ClientTls,
 }
 
 // Omits the proxy, whose URL may contain a password.
@@ -116,7 +117,7 @@ impl Default for ClientSettings {
             breaker: BreakerSettings::default(),
             reconnect: false,
             proxy: None,
-            ca_certificates: None,
+            tls: ClientTls::default(),
         }
     }
 }

@@ -94,7 +94,7 @@ impl OpenApiSource {
         if !settings.document_requires_auth {
             return Ok(HeaderMap::new());
         }
-        let credentials = credential_store.for_operation(&[])?;
+        let credentials = credential_store.for_server(&[], url, true)?;
         let mut request = PreparedRequest::get(url.clone());
         let applied = credentials.apply(&mut request).await;
         applied.map_err(|error| OpenApiError::Credentials(error.message().to_owned()))?;

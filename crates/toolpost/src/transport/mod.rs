@@ -23,7 +23,8 @@ pub(crate) use event_queue::EventSender;
 pub use memory::{MemoryConnector, memory_pair};
 #[cfg(feature = "ws")]
 pub use ws::{
-    DataFrame, TextSocket, Utf8Bytes, WsConnector, WsSettings, accept_key, accept_ws, connect_ws,
+    DataFrame, TextSocket, Utf8Bytes, WsConnector, WsSettings, WsStream, accept_key, accept_ws,
+    connect_ws,
 };
 
 /// Capacity of the send queue. While the queue is full, streams are not polled and responses wait.

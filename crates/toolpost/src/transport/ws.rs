@@ -18,7 +18,7 @@ use super::{Channel, CloseHandle, event_queue};
 use crate::error::CallError;
 use crate::protocol::{CallEvent, FrameError};
 
-pub use client::{WsConnector, connect_ws};
+pub use client::{WsConnector, WsStream, connect_ws};
 pub use text_socket::{DataFrame, TextSocket};
 pub use tokio_tungstenite::tungstenite::Utf8Bytes;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The layers, from lowest to highest. Modules of the same layer can import each other.
 const LAYERS: [&[&str]; 18] = [
     &["debug_fields", "json", "json_rpc", "prose"],
-    &["circuit_breaker", "clock", "header_params", "http", "loopback", "schema", "sse"],
+    &["circuit_breaker", "clock", "header_params", "http", "loopback", "schema", "sse", "tls"],
     &["access", "envelope", "error", "outcome", "payload", "query", "shares", "spec", "trace"],
     &["handler"],
     &["env", "fair_queue", "operation"],

@@ -21,7 +21,7 @@ pub(super) fn print(
 ) -> std::io::Result<()> {
     let local = local_address(address);
     let parts = [
-        endpoints(address, local),
+        endpoints(config, address, local),
         operations(registry, config),
         sources(file, config),
         data_folder(data),
@@ -124,17 +124,23 @@ fn sources(file: Option<&Path>, config: &Config) -> String {
     text
 }
 
-fn endpoints(address: SocketAddr, local: SocketAddr) -> String {
+/// Returns the schemes of HTTP and WebSocket addresses.
+fn schemes(config: &Config) -> (&'static str, &'static str) {
+    if config.has_tls() { ("https", "wss") } else { ("http", "ws") }
+}
+
+fn endpoints(config: &Config, address: SocketAddr, local: SocketAddr) -> String {
+    let (http, ws) = schemes(config);
     format!(
         "\
-Toolpost {version} on http://{address}
+Toolpost {version} on {http}://{address}
 
   POST /api/{{namespace}}/{{name}}   call an operation; subscriptions stream server-sent events
-  WebSocket /hub                 call protocol, for spokes and --url ws://…
+  WebSocket /hub                 call protocol, for spokes and --url {ws}://…
   MCP  /mcp                      operations as MCP tools, for all protocol versions
-  WebSocket /ws                  rooms: http://{local}/rooms
+  WebSocket /ws                  rooms: {http}://{local}/rooms
   GET  /openapi.json             OpenAPI 3.1 document of the HTTP API
-  GET  /docs                     interactive documentation: http://{local}/docs
+  GET  /docs                     interactive documentation: {http}://{local}/docs
   GET  /health                   liveness
   GET  /ready                    readiness
   GET  /metrics                  Prometheus metrics
@@ -184,5 +190,6 @@ fn auth(config: &Config, address: SocketAddr) -> String {
         true => format!("/openapi.json{header}"),
         false => format!("/api/demo/add{header} --json '{{\"a\": 2, \"b\": 3}}'"),
     };
-    format!("\n{auth_summary} Try:\n  curl http://{address}{call}\n")
+    let (http, _) = schemes(config);
+    format!("\n{auth_summary} Try:\n  curl {http}://{address}{call}\n")
 }

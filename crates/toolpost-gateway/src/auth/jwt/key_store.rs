@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
+use reqwest::ClientBuilder;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use toolpost::ClientTls;
 
 use super::fetch::{self, KeyFetchError};
 use super::jwk::VerificationKey;
@@ -82,7 +84,10 @@ impl KeyStore {
         }
         fetching.last_attempt = Some(Instant::now());
         if fetching.client.is_none() {
-            fetching.client = toolpost::http::client_builder().build().ok();
+            let mut tls = ClientTls::default();
+            tls.ca_certificates.clone_from(&self.settings.ca_certificates);
+            let builder = tls.configure(toolpost::http::client_builder());
+            fetching.client = builder.and_then(ClientBuilder::build).ok();
         }
         let Some(client) = &fetching.client else {
             return Err(KeyFetchError::Unreachable("a client for HTTP".to_owned()));

@@ -59,6 +59,12 @@ pub struct JwtSettings {
     #[serde(deserialize_with = "deserialize_url")]
     #[schemars(with = "String")]
     pub resource: Option<Url>,
+    /// PEM file with CA certificates to trust for the authorization server, in addition to those of
+    /// the system, relative to the folder of this file.
+    pub ca: Option<String>,
+    /// The content of `ca`.
+    #[serde(skip)]
+    pub ca_certificates: Option<String>,
     /// Age at which keys are fetched again, and the minimum interval between two fetches.
     #[serde(skip)]
     pub refresh: (Duration, Duration),
@@ -84,6 +90,8 @@ impl Default for JwtSettings {
             leeway: Duration::from_secs(30),
             reserved_names: Vec::new(),
             resource: None,
+            ca: None,
+            ca_certificates: None,
             refresh: (Duration::from_secs(600), Duration::from_secs(10)),
             fetch_timeout: Duration::from_secs(5),
         }

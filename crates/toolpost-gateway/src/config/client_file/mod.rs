@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::document::{dotted_key, dotted_path};
 use super::mcp_entry::McpEntry;
 use super::problem::{ConfigError, ConfigProblem};
+use super::{MAX_FILE_BYTES, read_regular_file};
 use name::namespace_from_name;
 use server::ServerParser;
 use variables::ClientVariables;
@@ -70,7 +71,7 @@ impl ClientFile {
     ///
     /// The file as a whole is invalid.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(file)
+        let text = read_regular_file(file, MAX_FILE_BYTES)
             .map_err(|error| ConfigError::new(vec![ConfigProblem::unreadable(file, &error)]))?;
         Self::parse(file, &text)
     }

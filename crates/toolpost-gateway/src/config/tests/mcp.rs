@@ -103,13 +103,13 @@ fn mcp_source_problems_are_reported() {
                 "mcp.headers.y: duplicate header",
             ],
         ),
-        ("url = 'http://x', bearer = ''", &["mcp.bearer: invalid token"]),
+        ("url = 'https://x', bearer = ''", &["mcp.bearer: invalid token"]),
         (
-            "url = 'http://x', bearer = 'hush', oauth = { client_id = 'a' }",
+            "url = 'https://x', bearer = 'hush', oauth = { client_id = 'a' }",
             &["mcp.oauth: cannot be combined with `bearer`"],
         ),
         (
-            "url = 'http://x', bearer = 'hush', headers = { authorization = 'hush' }",
+            "url = 'https://x', bearer = 'hush', headers = { authorization = 'hush' }",
             &["mcp.bearer: cannot be combined with an `Authorization` header"],
         ),
         (

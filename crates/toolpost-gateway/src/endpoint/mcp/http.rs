@@ -20,6 +20,7 @@ use toolpost::{Endpoint, Identity};
 use super::response::{self, json_response};
 use super::session::ClientSession;
 use super::{McpEndpoint, batch, generation};
+use crate::endpoint::bearer::PeerCertificate;
 use crate::endpoint::body::{check_content_type, read_bytes, trace_context};
 use crate::endpoint::problem::ProblemDetails;
 use crate::endpoint::{accept, bearer};
@@ -81,8 +82,11 @@ async fn handle(
 
 impl McpRequestContext {
     async fn new(endpoint: Arc<McpEndpoint>, request: Parts) -> Result<Self, RejectionResponse> {
+        let certificate = PeerCertificate::from_extensions(&request.extensions);
         let headers = request.headers;
-        let identity = bearer::authenticate(&endpoint.authenticator, "/mcp", &headers).await?;
+        let authenticating =
+            bearer::authenticate(&endpoint.authenticator, "/mcp", &headers, &certificate);
+        let identity = authenticating.await?;
         let view = McpView::from_query(request.uri.query().unwrap_or_default())
             .map_err(|message| error_response(&RpcError::invalid_params(message), None))?;
         let is_accepted = |media_type| accept::quality(&headers, media_type) > 0;

@@ -10,7 +10,7 @@ use toolpost::{Identity, IdentityKind};
 use super::RoomsEndpoint;
 use super::join_params::JoinParams;
 use crate::auth::{AuthError, JwtError, Token};
-use crate::endpoint::bearer;
+use crate::endpoint::bearer::{self, PeerCertificate};
 use crate::endpoint::problem::ProblemDetails;
 use crate::room::capability::Capabilities;
 use crate::room::message::RejectionCode;
@@ -99,7 +99,8 @@ impl RoomAdmission {
         params: &JoinParams,
     ) -> Result<Self, AdmissionError> {
         let (room, identity) =
-            open_room(endpoint, room, params.token.as_ref(), &params.client).await?;
+            open_room(endpoint, room, params.token.as_ref(), &params.certificate, &params.client)
+                .await?;
         let id = participant_name(endpoint, &identity, params)?;
         check_participant(&id).map_err(AdmissionError::Forbidden)?;
         let (name, caller): (Box<str>, _) = (id.as_str().into(), Arc::clone(&identity));
@@ -107,8 +108,8 @@ impl RoomAdmission {
             Some(arrival) => arrival.map_err(AdmissionError::Forbidden)?,
             None => return Err(room_unavailable()),
         }
-        let token_capabilities = match &params.token {
-            None if endpoint.authenticator.allows_anonymous() => {
+        let token_capabilities = match is_anonymous(endpoint, params) {
+            true if endpoint.authenticator.allows_anonymous() => {
                 Some(Capabilities::parse_all(&ANONYMOUS_CAPABILITIES))
             }
             _ => Capabilities::of_identity(&identity),
@@ -137,10 +138,13 @@ pub(super) async fn open_room(
     endpoint: &RoomsEndpoint,
     room: &str,
     token: Option<&Token>,
+    certificate: &PeerCertificate,
     client: &Holder,
 ) -> Result<(RoomHandle, Arc<Identity>), AdmissionError> {
     let name = RoomName::parse(room);
-    let unknown = match endpoint.authenticator.identify(token.map(Token::reveal)).await {
+    let identifying =
+        endpoint.authenticator.identify_peer(token.map(Token::reveal), certificate.get());
+    let unknown = match identifying.await {
         Ok(identity) => {
             let name = name.map_err(|error| RejectionCode::InvalidMessage.error(error.to_string()));
             let opener = Holder::from(&*identity);
@@ -158,6 +162,13 @@ pub(super) async fn open_room(
     Ok((room, identity.ok_or(unknown)?))
 }
 
+/// Whether a participant has neither a token nor a client certificate with an identity.
+fn is_anonymous(endpoint: &RoomsEndpoint, params: &JoinParams) -> bool {
+    let certificate = params.certificate.get();
+    let identity = certificate.and_then(|found| endpoint.authenticator.certificate_identity(found));
+    params.token.is_none() && identity.is_none()
+}
+
 /// Returns the name of a participant. A token determines the name.
 fn participant_name(
     endpoint: &RoomsEndpoint,
@@ -166,7 +177,7 @@ fn participant_name(
 ) -> Result<String, AdmissionError> {
     let other =
         |message| Err(AdmissionError::Forbidden(RejectionCode::AuthViolation.error(message)));
-    if params.token.is_none() {
+    if is_anonymous(endpoint, params) {
         let id = params.participant.clone().unwrap_or_else(anonymous_name);
         return match endpoint.authenticator.has_identity(&id) {
             true => other(format!("`{id}` requires a token")),

@@ -5,7 +5,7 @@ use toolpost::shares::Holder;
 use url::form_urlencoded;
 
 use crate::auth::Token;
-use crate::endpoint::bearer;
+use crate::endpoint::bearer::{self, PeerCertificate};
 use crate::endpoint::problem::ProblemDetails;
 use crate::kind_filter::KindFilter;
 use crate::room::message::{JoinFrame, Protocol};
@@ -14,6 +14,7 @@ use crate::room::message::{JoinFrame, Protocol};
 pub(super) struct JoinParams {
     pub(super) room: Option<String>,
     pub(super) token: Option<Token>,
+    pub(super) certificate: PeerCertificate,
     pub(super) participant: Option<String>,
     pub(super) protocol: Protocol,
     /// Number of past messages to send.
@@ -31,12 +32,14 @@ impl JoinParams {
         headers: &HeaderMap,
         query: Option<&str>,
         client: Holder,
+        certificate: PeerCertificate,
     ) -> Result<Self, ProblemDetails> {
         let bad = |message: &str| ProblemDetails::new(StatusCode::BAD_REQUEST, message);
         let mut params = Self {
             client,
             room: None,
             token: None,
+            certificate,
             participant: None,
             protocol: Protocol::Mew04,
             history: None,

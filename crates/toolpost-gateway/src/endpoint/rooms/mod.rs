@@ -22,6 +22,7 @@ use axum::routing::get;
 use tokio_util::sync::CancellationToken;
 use toolpost::shares::Shares;
 
+use super::bearer::PeerCertificate;
 use super::problem::ProblemDetails;
 use super::settings::GatewaySettings;
 use super::websocket;
@@ -80,7 +81,9 @@ pub(crate) async fn connect(
         websocket::check_handshake(&endpoint.stopping, request.headers(), upgrade_message)?;
     let mut permit = websocket::acquire(&endpoint.websockets, request.extensions())?;
     let client = websocket::request_holder(request.extensions());
-    let params = JoinParams::parse(request.headers(), request.uri().query(), client)?;
+    let certificate = PeerCertificate::from_extensions(request.extensions());
+    let query = request.uri().query();
+    let params = JoinParams::parse(request.headers(), query, client, certificate)?;
     let admission = admit_from_request(&endpoint, &params).await;
     let admission =
         admission.map_err(|denied| denied.into_problem(&endpoint, request.headers()))?;

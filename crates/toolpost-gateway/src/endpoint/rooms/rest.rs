@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::RoomsEndpoint;
 use super::admission::{self, AdmissionError};
 use crate::auth::Token;
-use crate::endpoint::bearer;
+use crate::endpoint::bearer::{self, PeerCertificate};
 use crate::endpoint::problem::ProblemDetails;
 use crate::endpoint::websocket;
 use crate::kind_filter::KindFilter;
@@ -30,9 +30,12 @@ const MAX_LIMIT: usize = 1_000;
 pub(in crate::endpoint) async fn topics(
     State(endpoint): State<RoomsEndpoint>,
     uri: Uri,
+    certificate: PeerCertificate,
     headers: HeaderMap,
 ) -> Result<Response<Body>, ProblemDetails> {
-    let identity = bearer::authenticate(&endpoint.authenticator, uri.path(), &headers).await?;
+    let authenticating =
+        bearer::authenticate(&endpoint.authenticator, uri.path(), &headers, &certificate);
+    let identity = authenticating.await?;
     let topics = endpoint.rooms.room_names();
     let topics = topics.iter().filter(|name| endpoint.rooms.admits(name, &identity));
     let topics: Vec<&str> = topics.map(|name| &**name).collect();
@@ -134,7 +137,8 @@ async fn accessible_room(
     let token = token.map(|token| Token::from(token.to_owned()));
     let client = websocket::request_holder(&head.extensions);
     // Guests of this room may read it too.
-    let opened = admission::open_room(endpoint, topic, token.as_ref(), &client).await;
+    let certificate = PeerCertificate::from_extensions(&head.extensions);
+    let opened = admission::open_room(endpoint, topic, token.as_ref(), &certificate, &client).await;
     let (room, identity) = opened.map_err(|denied| denied.into_problem(endpoint, headers))?;
     match room.inspect(move |room| room.check_membership(&identity.id, &identity)).await {
         Some(Ok(())) => Ok(room),

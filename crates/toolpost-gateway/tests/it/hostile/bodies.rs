@@ -5,7 +5,7 @@ use std::time::Duration;
 use toolpost_gateway::GatewaySettings;
 
 use super::super::spokes::{wait_until, with_timeout};
-use super::{BackgroundClient, RawClient, TestGateway, add_request, resident_kib};
+use super::{BackgroundClient, HEALTH_REQUEST, RawClient, TestGateway, add_request, resident_kib};
 
 const MEGABYTE: usize = 1024 * 1024;
 
@@ -96,4 +96,40 @@ async fn truncated_body_makes_no_call() {
     let pipeline = gateway.gateway.pipeline().clone();
     wait_until("nothing runs", || pipeline.in_flight() == 0).await;
     with_timeout("the gateway stops", async { assert!(gateway.stop().await.in_time) }).await;
+}
+
+/// A client that keeps connections in a pool sends the next request on a connection unless the
+/// response says that it is closed. Each row: a request whose body is not read, what is sent of the
+/// body, and whether the connection is closed.
+#[tokio::test]
+async fn response_before_body_is_read_closes_pooled_connection() {
+    let gateway = TestGateway::start().await;
+    let post = |path: &str, headers: &str| {
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n")
+    };
+    for (head, body, closes) in [
+        (post("/api/none", "content-length: 1000\r\n"), "{", true),
+        (post("/health", "content-length: 1000\r\n"), "{", true),
+        (post("/health", "transfer-encoding: chunked\r\n"), "1\r\n{\r\n", true),
+        (post("/api/demo/add", "content-length: 16777216\r\n"), "{", true),
+        (post("/health", "content-length: 2\r\nexpect: 100-continue\r\n"), "", true),
+        (post("/api/none", "content-length: 2\r\n"), "{}", false),
+        (post("/health", "transfer-encoding: chunked\r\n"), "1\r\n{\r\n0\r\n\r\n", false),
+    ] {
+        let mut raw = RawClient::connect(gateway.address).await;
+        raw.send(format!("{head}{body}")).await;
+        let response = raw.recv_response().await.unwrap();
+        assert!((400..500).contains(&response.status), "{head}: {}", response.head);
+        assert_eq!(
+            response.head.contains("connection: close"),
+            closes,
+            "{head}: {}",
+            response.head
+        );
+        if !closes {
+            raw.send(HEALTH_REQUEST).await;
+            assert_eq!(raw.recv_response().await.map(|next| next.status), Some(200), "{head}");
+        }
+    }
+    gateway.stop().await;
 }

@@ -10,11 +10,12 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use super::root_cause;
 use url::Url;
 
-use crate::loopback::{LoopbackClient, is_loopback};
+use crate::loopback::LoopbackClient;
 use crate::mcp::error::RequestError;
 use crate::mcp::oauth::{MemoryStore, OAuth, OAuthError};
 use crate::mcp::settings::HttpSettings;
 use crate::mcp::source::OAuthHooks;
+use crate::tls::{ClientTls, is_loopback};
 
 /// Maximum time to establish a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -133,7 +134,10 @@ async fn send_request(
 }
 
 /// Builds the client for the server and the client for its authorization servers.
-pub(super) fn build_clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2]> {
+pub(super) fn build_clients(
+    server: &Url,
+    tls: &ClientTls,
+) -> reqwest::Result<[reqwest::Client; 2]> {
     // Fails if the embedding program has already installed a provider, which is then used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // Credentials belong to one origin, so redirects to another origin are not followed.
@@ -146,11 +150,15 @@ pub(super) fn build_clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2
     });
     // A server on a loopback address is contacted without a proxy.
     let is_local = is_loopback(server);
-    Ok([build_client(same_origin, is_local)?, build_client(Policy::none(), is_local)?])
+    Ok([build_client(same_origin, is_local, tls)?, build_client(Policy::none(), is_local, tls)?])
 }
 
-fn build_client(redirects: Policy, is_local: bool) -> reqwest::Result<reqwest::Client> {
-    let builder = reqwest::Client::builder();
+fn build_client(
+    redirects: Policy,
+    is_local: bool,
+    tls: &ClientTls,
+) -> reqwest::Result<reqwest::Client> {
+    let builder = tls.configure(reqwest::Client::builder())?;
     let builder = if is_local { builder.no_proxy() } else { builder };
     builder
         .redirect(redirects)
@@ -161,10 +169,15 @@ fn build_client(redirects: Policy, is_local: bool) -> reqwest::Result<reqwest::C
         .build()
 }
 
-/// Returns the headers from the settings, including the static bearer token.
+/// Returns the headers from the settings, including the static bearer token. Each may be a
+/// credential, so none is sent to another machine without encryption.
 pub(super) fn configured_headers(http: &HttpSettings) -> Result<HeaderMap, RequestError> {
     let invalid_header =
         |name: &str| RequestError::unreachable(format!("`{name}` is not a valid header"));
+    if http.has_credentials() {
+        let checked = http.tls.check_credentials(&http.url);
+        checked.map_err(|error| RequestError::unreachable(error.to_string()))?;
+    }
     let mut headers = HeaderMap::new();
     for (name, value) in &http.headers {
         let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| invalid_header(name))?;

@@ -4,7 +4,7 @@ use url::Url;
 
 use super::error::{OAuthError, redact_url};
 use crate::http::is_secure_url;
-use crate::loopback::is_loopback;
+use crate::tls::is_loopback;
 
 /// Which URLs may be contacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,6 +22,8 @@
 
 mod child;
 mod exit_status;
+#[cfg(target_os = "linux")]
+mod orphans;
 mod process_group;
 #[cfg(target_os = "linux")]
 mod process_table;
@@ -39,6 +41,8 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use exit_status::ProcessExit;
+#[cfg(target_os = "linux")]
+pub use orphans::reap_orphans;
 pub use spawn::DEPTH_VARIABLE;
 pub(crate) use spawn::spawn;
 pub(crate) use stderr_tail::StderrTail;

@@ -8,7 +8,7 @@ use rustix::process::{
 };
 
 /// A process table entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ProcessEntry {
     pub(super) id: RawPid,
     pub(super) parent: RawPid,

@@ -88,8 +88,8 @@ pub(crate) fn spawn(
 
     let tail = Arc::new(StderrTail::default());
     let source = name.to_owned();
-    let reading = stderr::read_stderr(output, tail.clone(), move |output| {
-        stderr::log_entry(&source, &output);
+    let reading = stderr::read_stderr(output, tail.clone(), move |line| {
+        stderr::log_line(&source, &line);
     });
     let stopping = CancellationToken::new();
     let (sender, ended) = watch::channel(None);

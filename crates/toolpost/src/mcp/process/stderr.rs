@@ -1,69 +1,37 @@
 //! Logs the standard error of a server line by line.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::time::Instant;
 
 use super::stderr_tail::StderrTail;
 
 /// Maximum length of a logged line in bytes; the rest is dropped.
 const MAX_LINE_BYTES: usize = 8 * 1024;
-/// Maximum number of lines that are logged per [`WINDOW`]; further lines are only counted.
-const MAX_LINES_PER_WINDOW: u64 = 200;
-const WINDOW: Duration = Duration::from_secs(1);
-
-/// A log entry for standard error.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum StderrEntry {
-    /// A sanitized line, safe to print to a terminal.
-    Line(String),
-    /// Number of lines dropped by the rate limit.
-    Dropped(u64),
-}
-
-/// Writes an entry to the log.
-pub(super) fn log_entry(source: &str, entry: &StderrEntry) {
-    match entry {
-        StderrEntry::Line(line) => {
-            tracing::info!(target: "toolpost::mcp::stderr", source, "{line}");
-        }
-        StderrEntry::Dropped(lines) => {
-            tracing::warn!(target: "toolpost::mcp::stderr", source, lines, "stderr rate limit exceeded; lines dropped");
-        }
-    }
+/// Writes a sanitized line to the log.
+pub(super) fn log_line(source: &str, line: &str) {
+    tracing::info!(target: "toolpost::mcp::stderr", source, "{line}");
 }
 
 /// Reads until the end, so that the server never blocks on a full pipe.
 pub(super) async fn read_stderr(
     mut stderr: impl AsyncRead + Unpin,
     tail: Arc<StderrTail>,
-    mut emit: impl FnMut(StderrEntry),
+    mut emit: impl FnMut(String),
 ) {
     let mut lines = LineSplitter::default();
-    let mut limiter = LineRateLimiter::new();
     let mut chunk = vec![0; MAX_LINE_BYTES];
     loop {
-        let read = tokio::select! {
-            read = stderr.read(&mut chunk) => read,
-            () = tokio::time::sleep_until(limiter.window_end), if limiter.dropped > 0 => {
-                limiter.start_window(&mut emit);
-                continue;
-            }
-        };
-        let count = read.unwrap_or(0);
+        let count = stderr.read(&mut chunk).await.unwrap_or(0);
         let mut take = |line: &[u8]| {
             tail.push(line);
-            limiter.accept(line, &mut emit);
+            emit(sanitize_line(line));
         };
         if count == 0 {
-            lines.finish(&mut take);
-            break;
+            return lines.finish(&mut take);
         }
         lines.push(&chunk[..count], &mut take);
     }
-    limiter.start_window(&mut emit);
 }
 
 /// Splits chunks into lines.
@@ -108,39 +76,6 @@ impl LineSplitter {
     }
 }
 
-/// Limits the number of lines per [`WINDOW`].
-struct LineRateLimiter {
-    window_end: Instant,
-    accepted: u64,
-    dropped: u64,
-}
-
-impl LineRateLimiter {
-    fn new() -> Self {
-        Self { window_end: Instant::now() + WINDOW, accepted: 0, dropped: 0 }
-    }
-
-    fn accept(&mut self, line: &[u8], emit: &mut impl FnMut(StderrEntry)) {
-        if Instant::now() >= self.window_end {
-            self.start_window(emit);
-        }
-        if self.accepted == MAX_LINES_PER_WINDOW {
-            self.dropped += 1;
-            return;
-        }
-        self.accepted += 1;
-        emit(StderrEntry::Line(sanitize_line(line)));
-    }
-
-    /// Starts a new window, and emits the number of lines dropped in the old one.
-    fn start_window(&mut self, emit: &mut impl FnMut(StderrEntry)) {
-        if self.dropped > 0 {
-            emit(StderrEntry::Dropped(self.dropped));
-        }
-        *self = Self::new();
-    }
-}
-
 /// Makes a line safe for a terminal: escape sequences such as colors are removed, other control
 /// characters and bidirectional controls are escaped.
 pub(super) fn sanitize_line(line: &[u8]) -> String {
@@ -174,11 +109,9 @@ fn skip_escape_sequence(rest: &mut std::str::Chars<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncWriteExt;
-
     use super::*;
 
-    async fn read_entries(input: &[u8]) -> (Vec<StderrEntry>, String) {
+    async fn read_entries(input: &[u8]) -> (Vec<String>, String) {
         let tail = Arc::new(StderrTail::default());
         let mut all = Vec::new();
         read_stderr(input, tail.clone(), |entry| all.push(entry)).await;
@@ -202,8 +135,7 @@ mod tests {
             (b"end \x1b[", vec!["end "]),
         ];
         for (input, expected) in rows {
-            let expected: Vec<StderrEntry> =
-                expected.iter().map(|l| StderrEntry::Line((*l).to_owned())).collect();
+            let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
             assert_eq!(
                 read_entries(input).await.0,
                 expected,
@@ -211,28 +143,5 @@ mod tests {
                 String::from_utf8_lossy(input)
             );
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn stderr_flood_is_rate_limited_counted_and_kept_in_tail() {
-        let (mut writer, reader) = tokio::io::duplex(1 << 16);
-        let tail = Arc::new(StderrTail::default());
-        let (sender, mut log) = tokio::sync::mpsc::channel(1000);
-        let reading =
-            read_stderr(reader, tail.clone(), move |entry| sender.try_send(entry).unwrap());
-        let reading = tokio::spawn(reading);
-        let limiter: String = (0..1000).map(|n| format!("line {n}\n")).collect();
-        writer.write_all(limiter.as_bytes()).await.unwrap();
-        for n in 0..MAX_LINES_PER_WINDOW {
-            assert_eq!(log.recv().await, Some(StderrEntry::Line(format!("line {n}"))));
-        }
-        // Without further input, the count of dropped lines is emitted at the end of the window.
-        assert_eq!(log.recv().await, Some(StderrEntry::Dropped(800)));
-        assert!(tail.text().ends_with("line 998\nline 999"), "{}", tail.text());
-        writer.write_all(b"later\n").await.unwrap();
-        assert_eq!(log.recv().await, Some(StderrEntry::Line("later".to_owned())));
-        drop(writer);
-        reading.await.unwrap();
-        assert_eq!(log.recv().await, None);
     }
 }

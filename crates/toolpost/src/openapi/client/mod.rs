@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use reqwest::header::HeaderMap;
-use reqwest::{Certificate, Identity, Method, Response};
+use reqwest::{Identity, Method, Response};
 use tokio::time::Instant;
 use url::Url;
 
@@ -97,10 +97,7 @@ impl HttpClient {
             .http2_max_header_list_size(u32::try_from(settings.header_bytes).unwrap_or(u32::MAX))
             .http2_adaptive_window(true);
         let builder = with_proxies(builder, settings.proxy.as_ref())?;
-        let builder = match &settings.ca_certificates {
-            Some(pem) => builder.tls_certs_merge(Certificate::from_pem_bundle(pem.as_bytes())?),
-            None => builder,
-        };
+        let builder = settings.tls.configure(builder)?;
         let builder = match identity {
             Some(identity) => builder.identity(identity),
             None => builder,

@@ -4,19 +4,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use url::Url;
 
+use super::super::client::format_host_port;
 use super::super::plan::{SchemeRequirement, SecurityRequirement, SecurityScheme};
 use super::error::CredentialError;
 use super::request_credential::{OperationCredentials, RequestCredential, sensitive_header};
-use super::select::select_credentials;
+use super::select::{is_optional, select_credentials};
 use super::settings::{Credential, Credentials, OAuth2Client};
 use super::token_cache::{TokenCache, check_token_url};
+use crate::tls::ClientTls;
 
 /// Credentials and token caches of one source.
 #[derive(Debug)]
 pub(crate) struct CredentialStore {
     credentials: Credentials,
     http: reqwest::Client,
+    tls: ClientTls,
     headers: Vec<RequestCredential>,
     /// One token cache per token URL and scope, shared by all operations.
     token_caches: Mutex<HashMap<(String, String), Arc<TokenCache>>>,
@@ -27,9 +31,32 @@ impl CredentialStore {
     pub(crate) fn new(
         credentials: Credentials,
         http: reqwest::Client,
+        tls: ClientTls,
     ) -> Result<Self, CredentialError> {
         let headers = configured_headers(&credentials)?;
-        Ok(Self { credentials, http, headers, token_caches: Mutex::default() })
+        Ok(Self { credentials, http, tls, headers, token_caches: Mutex::default() })
+    }
+
+    /// Returns the credentials for an operation on a server. Only the servers of the document and
+    /// configured hosts receive credentials, because an operation can name any server.
+    pub(crate) fn for_server(
+        &self,
+        security: &[SecurityRequirement],
+        server: &Url,
+        receives_credentials: bool,
+    ) -> Result<OperationCredentials, CredentialError> {
+        let credentials = self.for_operation(security)?;
+        if credentials.is_empty() {
+            return Ok(credentials);
+        }
+        if receives_credentials {
+            self.tls.check_credentials(server)?;
+            return Ok(credentials);
+        }
+        match is_optional(security) {
+            true => Ok(OperationCredentials::default()),
+            false => Err(CredentialError::OtherServer(format_host_port(server))),
+        }
     }
 
     /// Returns the credentials for an operation with these security requirements.
@@ -63,7 +90,7 @@ impl CredentialStore {
             _ => None,
         };
         let Some(url) = client.token_url.as_ref().or(declared) else { return Ok(None) };
-        check_token_url(url)?;
+        check_token_url(url, &self.tls)?;
         let mut scopes = match (client.scopes.is_empty(), required) {
             (true, Some(required)) => required.scopes.clone(),
             _ => client.scopes.clone(),

@@ -1,6 +1,7 @@
 //! Errors of credentials and token requests.
 
 use crate::error::CallError;
+use crate::tls::UnencryptedError;
 use crate::token_endpoint::TokenError;
 
 /// Why credentials are not available. No message contains a secret.
@@ -14,6 +15,13 @@ pub(crate) enum CredentialError {
     HeaderName { name: String },
     #[error("`auth.client_certificate` is not a PEM file with a certificate and its key")]
     Certificate,
+    #[error(transparent)]
+    Unencrypted(#[from] UnencryptedError),
+    #[error(
+        "the operation is on `{0}`, not on the server of the document, and requires credentials; add \
+         `{0}` to `hosts` of the source to send them there"
+    )]
+    OtherServer(String),
     #[error("the token endpoint `{address}` is not allowed: {reason}")]
     InvalidTokenUrl { address: String, reason: &'static str },
     #[error("the token endpoint `{address}` {error}")]

@@ -31,6 +31,10 @@ pub(super) enum RequestCredential {
 }
 
 impl OperationCredentials {
+    pub(super) fn is_empty(&self) -> bool {
+        self.static_credentials.is_empty() && self.token_cache.is_none()
+    }
+
     /// Whether a credential sets the same header, query parameter or cookie as `parameter`.
     pub(crate) fn provides(&self, parameter: &Parameter) -> bool {
         let is_bearer = parameter.name.eq_ignore_ascii_case("authorization");

@@ -28,7 +28,7 @@ pub(super) fn select_credentials<'a>(
             return Ok(chosen.collect());
         }
     }
-    let is_open = security.is_empty() || security.iter().any(Vec::is_empty);
+    let is_open = is_optional(security);
     let is_given =
         credentials.generic.iter().any(is_self_contained) || !credentials.headers.is_empty();
     if is_open || is_given || credentials.anonymous {
@@ -37,6 +37,11 @@ pub(super) fn select_credentials<'a>(
     let required: Vec<String> =
         requirements.map(|one| missing_credentials(credentials, one)).collect();
     Err(CredentialError::Missing { required: required.join(", or ") })
+}
+
+/// Whether an operation can be called without credentials.
+pub(super) fn is_optional(security: &[SecurityRequirement]) -> bool {
+    security.is_empty() || security.iter().any(Vec::is_empty)
 }
 
 /// Finds the credential for a scheme. A client certificate satisfies its scheme without one.

@@ -37,6 +37,11 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Whether requests have credentials.
+    pub fn is_some(&self) -> bool {
+        !self.schemes.is_empty() || !self.generic.is_empty() || !self.headers.is_empty()
+    }
+
     /// Parses the client certificate for TLS.
     pub(crate) fn client_identity(&self) -> Result<Option<Identity>, CredentialError> {
         let pem = self.client_certificate.as_ref();

@@ -12,8 +12,9 @@ use url::Url;
 
 use super::error::CredentialError;
 use super::settings::OAuth2Client;
-use crate::http::{is_secure_url, redact_url};
+use crate::http::redact_url;
 use crate::protocol::Secret;
+use crate::tls::ClientTls;
 use crate::token_endpoint::{AuthMethod, IssuedTokens, TokenError, TokenRequest};
 
 /// Maximum time before expiry at which a token is refreshed, a tenth of its lifetime.
@@ -195,11 +196,11 @@ impl CachedToken {
 
 debug_fields!(cache: TokenCache, url = redact_url(&cache.url));
 
-/// Checks that a secret may be sent to a URL: over HTTPS, or over HTTP to the loopback interface.
-pub(super) fn check_token_url(url: &Url) -> Result<(), CredentialError> {
+/// Checks that a secret may be sent to a URL.
+pub(super) fn check_token_url(url: &Url, tls: &ClientTls) -> Result<(), CredentialError> {
     let reason = if !url.username().is_empty() || url.password().is_some() {
         "it contains credentials"
-    } else if !is_secure_url(url) {
+    } else if tls.check_credentials(url).is_err() {
         "it must use HTTPS"
     } else {
         return Ok(());

@@ -55,6 +55,8 @@ pub(crate) struct ImportResult {
     pub(crate) operations: Vec<ImportedOperation>,
     pub(crate) skipped: Vec<SkippedOperation>,
     pub(crate) warnings: Vec<DocumentWarning>,
+    /// Servers of operations that declare none.
+    pub(crate) default_servers: Arc<[ServerTemplate]>,
 }
 
 /// The spec of an operation and the plan for calling it.
@@ -91,7 +93,8 @@ pub(crate) fn import(
         }
     }
     importer.warn_implicit_headers();
-    Ok(ImportResult { operations, skipped, warnings: importer.checker.warnings })
+    let (warnings, default_servers) = (importer.checker.warnings, importer.default_servers);
+    Ok(ImportResult { operations, skipped, warnings, default_servers })
 }
 
 /// State of an import.

@@ -4,22 +4,28 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::{HeaderMap, HeaderValue, Uri, header};
+use tokio_util::either::Either;
+use url::Url;
 
 use super::{TextSocket, WsSettings, open_channel};
 use crate::protocol::Secret;
+use crate::tls::ClientTls;
 use crate::transport::{Channel, ConnectError, Connector};
 
 /// Path of the hub if the address has none.
 const HUB_PATH: &str = "/hub";
 
-/// Opens WebSocket connections to a hub, `ws://host:port/hub`.
+/// Opens WebSocket connections to a hub, `ws://host:port/hub` or `wss://host/hub`.
 #[derive(Debug, Clone)]
 pub struct WsConnector(Arc<WsTarget>);
 
@@ -28,9 +34,14 @@ struct WsTarget {
     uri: Uri,
     host: String,
     port: u16,
+    /// Set for `wss://`.
+    tls: Option<Arc<ClientConfig>>,
     token: Option<Secret>,
     settings: WsSettings,
 }
+
+/// A TCP connection, with or without TLS.
+pub type WsStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 impl WsConnector {
     /// Creates a connector for an address such as `ws://127.0.0.1:7411`.
@@ -52,27 +63,49 @@ impl WsConnector {
         token: Option<Secret>,
         settings: WsSettings,
     ) -> Result<Self, ConnectError> {
+        Self::with_tls(address, token, settings, &ClientTls::default())
+    }
+
+    /// Like [`WsConnector::with_settings`], with trusted certificates. Without encryption, a token is
+    /// sent to this machine only, unless [`ClientTls::insecure`] is set.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConnectError::InvalidAddress`] if the address or a certificate is invalid, or if the
+    /// token would be sent to another machine without encryption.
+    pub fn with_tls(
+        address: &str,
+        token: Option<Secret>,
+        settings: WsSettings,
+        tls: &ClientTls,
+    ) -> Result<Self, ConnectError> {
         let bad =
             |reason: String| ConnectError::InvalidAddress { target: address.to_owned(), reason };
         let (uri, host, port) = parse(address).map_err(bad)?;
-        Ok(Self(Arc::new(WsTarget { uri, host, port, token, settings })))
+        if token.is_some() {
+            let url = Url::parse(&uri.to_string()).map_err(|error| bad(error.to_string()))?;
+            tls.check_credentials(&url).map_err(|error| bad(error.to_string()))?;
+        }
+        let is_encrypted = uri.scheme_str() == Some("wss");
+        let tls = is_encrypted.then(|| tls.client_config()).transpose().map_err(bad)?;
+        Ok(Self(Arc::new(WsTarget { uri, host, port, tls, token, settings })))
+    }
+
+    /// Opens a connection to the server, for another protocol than that of the hub.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConnectError::Unreachable`] if the server cannot be reached in time, or if its
+    /// certificate is not trusted.
+    pub async fn open_stream(&self) -> Result<WsStream, ConnectError> {
+        self.0.within_timeout(self.0.open_stream()).await
     }
 }
 
 impl Connector for WsConnector {
     fn connect(&self) -> BoxFuture<'static, Result<Channel, ConnectError>> {
         let target = Arc::clone(&self.0);
-        async move {
-            let made =
-                tokio::time::timeout(target.settings.connect_timeout, target.connect()).await;
-            let reason = match made {
-                Ok(Ok(channel)) => return Ok(channel),
-                Ok(Err(reason)) => reason,
-                Err(_) => "connect timeout".to_owned(),
-            };
-            Err(ConnectError::unreachable(&target.uri.to_string(), reason))
-        }
-        .boxed()
+        async move { target.within_timeout(target.connect()).await }.boxed()
     }
 
     fn target(&self) -> String {
@@ -82,12 +115,29 @@ impl Connector for WsConnector {
 
 impl WsTarget {
     async fn connect(&self) -> Result<Channel, String> {
+        let stream = self.open_stream().await?;
+        Ok(handshake(stream, request(&self.uri, self.token.as_ref())?, self.settings).await?.0)
+    }
+
+    async fn open_stream(&self) -> Result<WsStream, String> {
         let stream = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .map_err(|error| error.to_string())?;
         // Without `TCP_NODELAY`, a small frame waits for a delayed acknowledgment.
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        Ok(handshake(stream, request(&self.uri, self.token.as_ref())?, self.settings).await?.0)
+        let Some(tls) = &self.tls else { return Ok(Either::Left(stream)) };
+        let name = self.host.clone().try_into().map_err(|_| "the host is not a valid name")?;
+        let connected = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
+        Ok(Either::Right(Box::new(connected.map_err(|error| error.to_string())?)))
+    }
+
+    async fn within_timeout<T>(
+        &self,
+        connecting: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, ConnectError> {
+        let connected = tokio::time::timeout(self.settings.connect_timeout, connecting).await;
+        let connected = connected.unwrap_or_else(|_| Err("connect timeout".to_owned()));
+        connected.map_err(|reason| ConnectError::unreachable(&self.uri.to_string(), reason))
     }
 }
 
@@ -148,25 +198,23 @@ fn parse(address: &str) -> Result<(Uri, String, u16), String> {
     let (scheme, rest) = address
         .split_once("://")
         .ok_or_else(|| "expected a URL such as ws://127.0.0.1:7411".to_owned())?;
-    match scheme {
-        "ws" | "http" => {}
-        "wss" | "https" => {
-            return Err("TLS is not supported; use a TLS-terminating proxy".to_owned());
-        }
-        other => return Err(format!("unsupported scheme `{other}`; use ws://")),
-    }
-    let uri: Uri = format!("ws://{rest}").parse().map_err(|error| format!("{error}"))?;
+    let (scheme, default_port) = match scheme {
+        "ws" | "http" => ("ws", 80),
+        "wss" | "https" => ("wss", 443),
+        other => return Err(format!("unsupported scheme `{other}`; use ws:// or wss://")),
+    };
+    let uri: Uri = format!("{scheme}://{rest}").parse().map_err(|error| format!("{error}"))?;
     let authority = uri.authority().ok_or_else(|| "the host is missing".to_owned())?;
     if authority.as_str().contains('@') {
         return Err("a token must not be part of the URL; pass it with --token".to_owned());
     }
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    let port = authority.port_u16().unwrap_or(80);
+    let port = authority.port_u16().unwrap_or(default_port);
     let path = match uri.path() {
         "" | "/" => HUB_PATH,
         path => path,
     };
-    let url = format!("ws://{authority}{path}");
+    let url = format!("{scheme}://{authority}{path}");
     Ok((url.parse().map_err(|error| format!("{error}"))?, host, port))
 }
 
@@ -183,7 +231,8 @@ mod tests {
             ("ws://[::1]:7411/other", Ok(("ws://[::1]:7411/other", "::1", 7411))),
             ("ws://hub.example", Ok(("ws://hub.example/hub", "hub.example", 80))),
             ("127.0.0.1:7411", Err("expected a URL such as")),
-            ("wss://hub.example", Err("TLS")),
+            ("wss://hub.example", Ok(("wss://hub.example/hub", "hub.example", 443))),
+            ("https://hub.example:8443/x", Ok(("wss://hub.example:8443/x", "hub.example", 8443))),
             ("ftp://hub.example", Err("unsupported scheme")),
             ("ws://secret@hub.example", Err("must not be part of the URL")),
             ("ws://", Err("")),

@@ -1,7 +1,7 @@
 //! Allowed hosts and redirects.
 
 use serde_json::{Value, json};
-use toolpost::openapi::{DocumentLocation, OpenApiSettings};
+use toolpost::openapi::{Credential, DocumentLocation, OpenApiSettings};
 
 use super::fixture::{Fixture, TestReply, TestService, assert_error, default_paths, settings};
 
@@ -138,4 +138,70 @@ async fn configured_server_overrides_document_servers() {
     let fixture = Fixture::with_default_paths("https://api.example", settings);
     let envelope = fixture.call("read", json!({})).await.unwrap();
     assert_eq!(envelope.data, Value::from("/base/"));
+}
+
+/// Each row: the servers of the document and of the operation, whether it requires credentials,
+/// whether the other server is in `hosts`, and whether it is called with credentials or the error.
+#[tokio::test]
+async fn operation_on_other_server_gets_no_credentials() {
+    let service = TestService::start(|_| TestReply::json(200, &json!("own"))).await;
+    let other = TestService::start(|_| TestReply::json(200, &json!("other"))).await;
+    let refused = Err("not on the server of the document, and requires credentials");
+    let rows = [
+        (&service, true, false, Ok(true)),
+        (&other, true, false, refused),
+        (&other, false, false, Ok(false)),
+        (&other, true, true, Ok(true)),
+    ];
+    for (called, is_required, is_listed, expected) in rows {
+        let row = format!("{} {is_required} {is_listed}", called.origin);
+        let security = if is_required { json!([{"key": []}]) } else { json!([{}]) };
+        let document = json!({
+            "openapi": "3.1.0",
+            "info": {"title": "A service", "version": "1"},
+            "servers": [{"url": service.origin}],
+            "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+            "paths": {"/": {"get": {
+                "operationId": "read",
+                "servers": [{"url": called.origin}],
+                "security": security,
+                "responses": {"200": {"description": "read"}},
+            }}},
+        });
+        let mut settings = settings();
+        with_secrets(&mut settings);
+        let bearer = Credential::Bearer(toolpost::protocol::Secret::new(PLANTED));
+        settings.credentials.generic.push(bearer);
+        if is_listed {
+            settings.hosts.push(other.address.to_string());
+        }
+        let before = called.request_count();
+        let result = Fixture::from_document(&document, settings).call("read", json!({})).await;
+        match expected {
+            Ok(has_credentials) => {
+                result.unwrap();
+                let request = &called.requests()[before];
+                assert_eq!(format!("{request:?}").contains(PLANTED), has_credentials, "{row}");
+            }
+            Err(message) => {
+                assert_error(result, "EXECUTION_ERROR", &[message]);
+                assert_eq!(called.request_count(), before, "{row}");
+            }
+        }
+    }
+}
+
+/// No host has the address, which is reserved for documentation.
+#[tokio::test]
+async fn credentials_are_not_sent_to_another_machine_in_plain_text() {
+    let mut settings = settings();
+    with_secrets(&mut settings);
+    let fixture = Fixture::with_default_paths("http://192.0.2.1", settings.clone());
+    let called = fixture.call("read", json!({})).await;
+    assert_error(called, "EXECUTION_ERROR", &["to another machine without encryption"]);
+    settings.client.tls.insecure = true;
+    settings.client.timeout = std::time::Duration::from_millis(50);
+    let fixture = Fixture::with_default_paths("http://192.0.2.1", settings);
+    let error = fixture.call("read", json!({})).await.unwrap_err().to_string();
+    assert!(!error.contains("encryption"), "{error}");
 }

@@ -6,18 +6,19 @@ use std::time::Duration;
 use futures::SinkExt;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message as Frame};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
-use toolpost::CallError;
 use toolpost::http::{FetchLimits, client_builder, fetch};
 use toolpost::protocol::Secret;
 use toolpost::transport::{Connector, WsConnector};
+use toolpost::{CallError, ClientTls};
 use toolpost_gateway::DataDir;
 
-use super::super::super::backend::{Credential, connect_socket, no_gateway, take_array};
+use super::super::super::backend::{
+    Credential, client_tls, connect_socket, connector, no_gateway, take_array,
+};
 use crate::arguments::JoinOptions;
 use crate::error::CommandError;
 
@@ -34,6 +35,10 @@ pub(super) type RoomSocket = WebSocketStream<Box<dyn RoomStream>>;
 #[derive(Debug)]
 pub(super) struct RoomClient<'a> {
     options: &'a JoinOptions,
+    /// The gateway at a URL; `None` for the gateway of the data folder.
+    connector: Option<WsConnector>,
+    /// Whether the gateway at the URL uses TLS.
+    is_encrypted: bool,
     /// `host:port` of the gateway.
     authority: String,
     /// Path prefix of the gateway, empty if it is served at the root.
@@ -46,14 +51,12 @@ pub(super) struct RoomClient<'a> {
 impl<'a> RoomClient<'a> {
     pub(super) fn new(options: &'a JoinOptions) -> Result<Self, CommandError> {
         let target = &options.target;
-        let (authority, base_path, data) = match target.url() {
-            Some(url) => {
-                let (authority, base_path) = split_url(&url)?;
-                (authority, base_path, None)
-            }
+        let url = target.url();
+        let data = match url {
+            Some(_) => None,
             None => {
                 let data = DataDir::open_existing(target.data.as_deref());
-                ("localhost".to_owned(), String::new(), Some(data.map_err(CommandError::usage)?))
+                Some(data.map_err(CommandError::usage)?)
             }
         };
         let token = target.token.as_ref();
@@ -62,7 +65,13 @@ impl<'a> RoomClient<'a> {
             Some(data) if options.name.is_none() => Credential::for_operator(token, data)?,
             _ => Credential::explicit(token),
         };
-        Ok(Self { options, authority, base_path, data, token: credential.token })
+        let token = credential.token;
+        let connector = url.map(|url| connector(&url, token.clone(), &target.tls)).transpose()?;
+        let (is_encrypted, authority, base_path) = match &connector {
+            Some(connector) => split_target(&connector.target()),
+            None => (false, "localhost".to_owned(), String::new()),
+        };
+        Ok(Self { options, connector, is_encrypted, authority, base_path, data, token })
     }
 
     /// Opens the WebSocket and sends the join frame with the room, the participant name and the
@@ -101,21 +110,18 @@ impl<'a> RoomClient<'a> {
             let stream = connect_socket(data).await?.ok_or_else(|| no_gateway(data))?;
             return Ok(Box::new(stream));
         }
-        let has_port = |(_, port): (&str, &str)| port.parse::<u16>().is_ok();
-        let port = if self.authority.rsplit_once(':').is_some_and(has_port) { "" } else { ":80" };
-        let connecting = TcpStream::connect(format!("{}{port}", self.authority));
-        let stream = self.within_timeout(connecting).await?;
-        // Avoids the delay of small frames by Nagle's algorithm and delayed acknowledgements.
-        stream.set_nodelay(true)?;
-        Ok(Box::new(stream))
+        let connector = self.connector.as_ref().expect("there is a URL or a data folder");
+        Ok(Box::new(self.within_timeout(connector.open_stream()).await?))
     }
 
     pub(super) async fn history(&self, max: usize) -> Result<Vec<Value>, CommandError> {
+        let scheme = if self.is_encrypted { "https" } else { "http" };
         let url = format!(
-            "http://{}{}/v0.1/topics/{}/history?limit={max}&protocol=mew/v0.4",
+            "{scheme}://{}{}/v0.1/topics/{}/history?limit={max}&protocol=mew/v0.4",
             self.authority, self.base_path, self.options.room
         );
-        let mut client = client_builder().no_proxy();
+        let tls: ClientTls = client_tls(&self.options.target.tls)?;
+        let mut client = tls.configure(client_builder().no_proxy()).map_err(anyhow::Error::from)?;
         if let Some(data) = &self.data {
             client = client.unix_socket(data.socket_path());
         }
@@ -175,14 +181,14 @@ pub(super) fn access_denied(message: &str) -> CommandError {
     CommandError::Call { error, hint: Some(hint.to_owned()) }
 }
 
-/// Splits a gateway URL into `host:port` and a path prefix.
-fn split_url(url: &str) -> Result<(String, String), CommandError> {
-    let target = WsConnector::new(url, None).map_err(CommandError::usage)?.target();
-    let address = target.trim_start_matches("ws://").trim_end_matches('/');
+/// Splits the URL of a hub into whether it is encrypted, `host:port` and a path prefix.
+fn split_target(target: &str) -> (bool, String, String) {
+    let (scheme, address) = target.split_once("://").unwrap_or(("ws", target));
+    let address = address.trim_end_matches('/');
     // `/hub` is the default endpoint path, not part of the prefix.
     let address = address.strip_suffix("/hub").unwrap_or(address);
     let (authority, base) = address.split_at(address.find('/').unwrap_or(address.len()));
-    Ok((authority.to_owned(), base.to_owned()))
+    (scheme == "wss", authority.to_owned(), base.to_owned())
 }
 
 #[cfg(test)]
@@ -191,17 +197,17 @@ mod tests {
 
     #[test]
     fn room_url_is_derived_from_hub_url() {
-        for (url, authority, base) in [
-            ("ws://127.0.0.1:7411", "127.0.0.1:7411", ""),
-            ("http://localhost:7411/", "localhost:7411", ""),
-            ("ws://[::1]:7411/hub", "[::1]:7411", ""),
-            ("ws://example.com/toolpost/hub", "example.com", "/toolpost"),
-            ("ws://example.com/toolpost", "example.com", "/toolpost"),
-            ("ws://example.com/github/", "example.com", "/github"),
+        for (url, is_encrypted, authority, base) in [
+            ("ws://127.0.0.1:7411", false, "127.0.0.1:7411", ""),
+            ("http://localhost:7411/", false, "localhost:7411", ""),
+            ("ws://[::1]:7411/hub", false, "[::1]:7411", ""),
+            ("ws://example.com/toolpost/hub", false, "example.com", "/toolpost"),
+            ("wss://example.com/toolpost", true, "example.com", "/toolpost"),
+            ("https://example.com/github/", true, "example.com", "/github"),
         ] {
-            let expected = (authority.to_owned(), base.to_owned());
-            assert_eq!(split_url(url).unwrap(), expected, "{url}");
+            let expected = (is_encrypted, authority.to_owned(), base.to_owned());
+            let target = WsConnector::new(url, None).unwrap().target();
+            assert_eq!(split_target(&target), expected, "{url}");
         }
-        assert!(matches!(split_url("127.0.0.1"), Err(CommandError::Usage(_))));
     }
 }

@@ -9,6 +9,7 @@ use super::super::{CredentialStore, Credentials};
 use super::fixture::http_client;
 use crate::openapi::plan::{SchemeRequirement, SecurityScheme};
 use crate::protocol::Secret;
+use crate::tls::ClientTls;
 
 /// Server that responds with the common name of the client certificate and drops connections
 /// without one.
@@ -97,13 +98,15 @@ async fn client_certificate_is_sent_to_mtls_service() {
     let security = [vec![SchemeRequirement { name: "tls".to_owned(), scheme, scopes: Vec::new() }]];
     let client_certificate = Some(Secret::new(guarded.pem()));
     let credentials = Credentials { client_certificate, ..Credentials::default() };
-    let credential_store = CredentialStore::new(credentials.clone(), http_client()).unwrap();
+    let credential_store =
+        CredentialStore::new(credentials.clone(), http_client(), ClientTls::default()).unwrap();
     credential_store.for_operation(&security).unwrap();
     let response = guarded.client(&credentials).get(&guarded.address).send().await.unwrap();
     assert_eq!(response.text().await.unwrap(), "a client of toolpost");
     assert!(!format!("{credential_store:?}").contains("PRIVATE"));
 
-    let empty_store = CredentialStore::new(Credentials::default(), http_client()).unwrap();
+    let empty_store =
+        CredentialStore::new(Credentials::default(), http_client(), ClientTls::default()).unwrap();
     assert!(empty_store.for_operation(&security).is_err());
     assert!(guarded.client(&Credentials::default()).get(&guarded.address).send().await.is_err());
 }

@@ -13,6 +13,7 @@ use crate::openapi::plan::{SchemeRequirement, SecurityRequirement, SecuritySchem
 use crate::openapi::request::PreparedRequest;
 use crate::openapi::request::tests::plans::{fill_request, plan};
 use crate::protocol::Secret;
+use crate::tls::ClientTls;
 
 fn client(server: &TokenServer) -> OAuth2Client {
     let mut client = OAuth2Client::new("me", Secret::new(SECRET));
@@ -22,7 +23,12 @@ fn client(server: &TokenServer) -> OAuth2Client {
 
 fn credential_store(client: OAuth2Client) -> CredentialStore {
     let generic = vec![Credential::OAuth2(client)];
-    CredentialStore::new(Credentials { generic, ..Credentials::default() }, http_client()).unwrap()
+    CredentialStore::new(
+        Credentials { generic, ..Credentials::default() },
+        http_client(),
+        ClientTls::default(),
+    )
+    .unwrap()
 }
 
 fn security(server: &TokenServer, scopes: &[&str]) -> [SecurityRequirement; 1] {
@@ -88,8 +94,10 @@ async fn persistent_401_is_retried_once_with_a_new_token() {
         generic: vec![Credential::Bearer(Secret::new("x"))],
         ..Credentials::default()
     };
-    let credentials =
-        CredentialStore::new(fixed, http_client()).unwrap().for_operation(&[]).unwrap();
+    let credentials = CredentialStore::new(fixed, http_client(), ClientTls::default())
+        .unwrap()
+        .for_operation(&[])
+        .unwrap();
     assert_eq!(call(&server, &credentials).await.unwrap(), 401, "a fixed token is not replaced");
 }
 

@@ -14,6 +14,7 @@ use crate::openapi::request::PreparedRequest;
 use crate::openapi::request::tests::echo_server::EchoServer;
 use crate::openapi::request::tests::plans::{fill_request, plan, styled_parameter};
 use crate::protocol::Secret;
+use crate::tls::ClientTls;
 
 /// Secret that must not appear in any output.
 const SECRET: &str = "hush-hush";
@@ -80,7 +81,7 @@ async fn apply_credentials(
 ) -> Result<PreparedRequest, CredentialError> {
     let input = json!({"q": "1", "key": "the caller's", "c": "2", "session": "the caller's"});
     let mut prepared = fill_request(plan_with_parameters(), &echo_server.url, &input).unwrap();
-    CredentialStore::new(credentials, http_client())?
+    CredentialStore::new(credentials, http_client(), ClientTls::default())?
         .for_operation(security)?
         .apply(&mut prepared)
         .await
@@ -304,7 +305,8 @@ fn missing_credentials_are_reported_with_their_config_key() {
         ),
     ];
     for (credentials, schemes, message) in rows {
-        let credential_store = CredentialStore::new(credentials, http_client()).unwrap();
+        let credential_store =
+            CredentialStore::new(credentials, http_client(), ClientTls::default()).unwrap();
         let error = credential_store.for_operation(&[requirement(&schemes)]).unwrap_err();
         let text = format!("{error} {error:?}");
         assert!(text.contains(message) && !text.contains(SECRET), "{text}");
@@ -329,17 +331,23 @@ fn invalid_header_values_are_rejected_without_leaking() {
         (user("a:b"), SecurityScheme::Basic),
     ];
     for (credential, scheme) in rows {
-        let credential_store =
-            CredentialStore::new(scheme_credentials(vec![("s", credential)]), http_client())
-                .unwrap();
+        let credential_store = CredentialStore::new(
+            scheme_credentials(vec![("s", credential)]),
+            http_client(),
+            ClientTls::default(),
+        )
+        .unwrap();
         let error = credential_store.for_operation(&[requirement(&[("s", scheme)])]).unwrap_err();
         let message = format!("{error} {error:?} {credential_store:?}");
         assert!(message.contains("auth.schemes.s") && !message.contains(SECRET), "{message}");
     }
     for (name, value) in [("a b", "x"), ("a", "hush-hush\n")] {
         let headers = [(name.to_owned(), Secret::new(value))].into();
-        let error =
-            CredentialStore::new(Credentials { headers, ..Credentials::default() }, http_client());
+        let error = CredentialStore::new(
+            Credentials { headers, ..Credentials::default() },
+            http_client(),
+            ClientTls::default(),
+        );
         let message = error.unwrap_err().to_string();
         assert!(message.contains("auth.headers") && !message.contains(SECRET), "{message}");
     }
