@@ -19,6 +19,9 @@ pub(crate) fn add_pairs(
     input: Value,
     pairs: &[String],
 ) -> Result<Value, String> {
+    if pairs.is_empty() {
+        return Ok(input);
+    }
     let Value::Object(mut members) = input else {
         return Err("--key value pairs can only be added to a JSON object".to_owned());
     };

@@ -117,7 +117,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
 async fn reap_orphans() {
     #[cfg(target_os = "linux")]
     toolpost::mcp::reap_orphans().await;
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 pub(super) fn demo_registry(config: &Config) -> Registry {

@@ -129,7 +129,7 @@ fn first_start_creates_operator_token() {
 #[test]
 fn serve_raises_open_file_limit() {
     for (soft, hard, expected, complains) in
-        [(256, 4096, 3072, false), (256, 2000, 2000, true), (4096, 4096, 4096, false)]
+        [(256, 4096, 3200, false), (256, 2000, 2000, true), (4096, 4096, 4096, false)]
     {
         let start = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
         let mut child = Command::new("sh")

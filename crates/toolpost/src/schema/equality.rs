@@ -94,9 +94,8 @@ impl ValueHasher<'_> {
             Value::Object(members) => {
                 let mut total = 0_u64;
                 for (name, member) in members {
-                    let mut entry = self.state.build_hasher();
-                    (name, self.hash(member, levels)?).hash(&mut entry);
-                    total = total.wrapping_add(entry.finish());
+                    let entry = (name, self.hash(member, levels)?);
+                    total = total.wrapping_add(self.state.hash_one(entry));
                 }
                 total.hash(&mut state);
             }

@@ -349,7 +349,7 @@ impl<'p> Explainer<'p> {
                 .enumerate()
                 .for_each(|(at, (name, child))| judge(at, &|| name.clone(), child)),
             Value::Array(items) => {
-                items.iter().enumerate().for_each(|(at, item)| judge(at, &|| at.to_string(), item))
+                items.iter().enumerate().for_each(|(at, item)| judge(at, &|| at.to_string(), item));
             }
             _ => {}
         }

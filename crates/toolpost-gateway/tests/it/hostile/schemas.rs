@@ -78,7 +78,8 @@ async fn hostile_schemas_registered_by_a_spoke_are_harmless() {
                 "inputSchema": schema, "outputSchema": schema})
         })
         .collect();
-    let register = spoke.register("box", &Value::Array(operations));
+    let operations = Value::Array(operations);
+    let register = spoke.register("box", &operations);
     let (registered, ()) = tokio::join!(
         with_timeout("registering", register),
         assert_responsive(&gateway, "while a spoke registers"),
@@ -283,7 +284,7 @@ async fn large_output_is_returned_with_a_warning() {
     let pipeline = gateway.gateway.pipeline().clone();
     let request = toolpost::CallRequest::new("box.slow", json!({}));
     let outcome =
-        with_timeout("the call", pipeline.call(request, toolpost::Authority::trusted(None)));
+        with_timeout("the call", pipeline.call(request, toolpost::Authority::untrusted(None)));
     let outcome = outcome.await.unwrap();
     let warnings: Vec<String> = outcome.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -306,7 +307,7 @@ async fn deadline_stops_the_check_of_a_large_input() {
     let pipeline = gateway.gateway.pipeline().clone();
     let request = toolpost::CallRequest::new("box.slow", json!(vec![0; 9_000]))
         .timeout(Duration::from_micros(1));
-    let call = pipeline.call(request, toolpost::Authority::trusted(None));
+    let call = pipeline.call(request, toolpost::Authority::untrusted(None));
     let error = with_timeout("the deadline", call).await.unwrap_err();
     assert_eq!(error.code().as_str(), "TIMEOUT", "{error}");
     gateway.stop().await;
