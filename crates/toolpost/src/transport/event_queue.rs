@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::sync::Notify;
+use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::mpsc::{self, WeakSender};
 
 use super::{CloseHandle, CloseReason, SEND_QUEUE_CAPACITY};
 use crate::json::text_bytes;
@@ -130,7 +130,7 @@ impl EventSender {
     /// Returns a function that reports whether the queue is full. It does not keep the queue open.
     #[cfg(feature = "ws")]
     pub(super) fn fullness(&self) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (queue, size): (WeakSender<_>, _) = (self.queue.downgrade(), Arc::clone(&self.size));
+        let (queue, size) = (self.queue.downgrade(), Arc::clone(&self.size));
         move || size.is_full() || queue.upgrade().is_some_and(|queue| queue.capacity() == 0)
     }
 
@@ -146,13 +146,8 @@ impl EventSender {
 pub(crate) struct ChannelEnded;
 
 impl EventReceiver {
-    #[cfg(feature = "ws")]
     pub(super) fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<CallEvent>> {
         self.0.poll_recv(cx).map(|queued| queued.map(|queued| queued.event))
-    }
-
-    pub(super) async fn recv(&mut self) -> Option<CallEvent> {
-        self.0.recv().await.map(|queued| queued.event)
     }
 }
 
@@ -212,7 +207,7 @@ mod tests {
         assert!(matches!(sender.try_send(response(1)), Err(TrySendError::Full(_))));
         let mut ready = Box::pin(sender.ready());
         assert!((&mut ready).now_or_never().is_none());
-        assert!(receiver.recv().await.is_some());
+        assert!(std::future::poll_fn(|cx| receiver.poll_recv(cx)).await.is_some());
         assert!((&mut ready).now_or_never().is_some());
         assert!(sender.try_send(response(1)).is_ok());
         assert!(!close_handle.is_closed());

@@ -19,10 +19,12 @@ pub fn memory_pair() -> (Channel, Channel) {
 }
 
 /// Builds one end of the pair. Both ends share one close handle, so closing either end closes both.
-fn channel_end(outgoing: EventSender, incoming: EventReceiver, handle: &CloseHandle) -> Channel {
-    let events = futures::stream::unfold(incoming, async |mut incoming| {
-        incoming.recv().await.map(|event| (Ok(event), incoming))
-    });
+fn channel_end(
+    outgoing: EventSender,
+    mut incoming: EventReceiver,
+    handle: &CloseHandle,
+) -> Channel {
+    let events = futures::stream::poll_fn(move |cx| incoming.poll_recv(cx)).map(Ok);
     let closed = handle.clone();
     let peer_sender = outgoing.clone();
     let pump = async move {

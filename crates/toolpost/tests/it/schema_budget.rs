@@ -65,7 +65,7 @@ fn value_over_budget_is_invalid_and_unchanged() {
     let (schema, value) = value_over_budget();
     let schema = Schema::new(schema).unwrap();
     assert!(!schema.is_valid(&value).unwrap());
-    let mut normalized = value.clone();
+    let mut normalized = value;
     normalized["extra"] = json!(1);
     let before = normalized.clone();
     let done = schema.normalize(&mut normalized, Extras::Strip).unwrap();
