@@ -152,8 +152,8 @@ fn error_messages_name_path_and_keyword() {
             json!({"required": ["a/b"], "dependentRequired": {"c": ["d"]}}),
             json!({"c": 1}),
             vec![
-                "/a~1b: this property is required and missing",
-                "/d: this property is required and missing",
+                "/a~1b: required property is missing",
+                "/d: required property is missing",
             ],
         ),
         (
