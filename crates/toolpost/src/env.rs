@@ -1,5 +1,6 @@
 //! Nested calls: how a handler calls other operations.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -151,6 +152,7 @@ impl OperationEnv {
             operation,
             input,
             timeout: self.timeout,
+            idempotency_key: None,
             authority: NestedAuthority::Trusted,
             forwards_progress: self.forwards_progress,
         })
@@ -163,6 +165,7 @@ pub(crate) async fn call_as_caller(
     context: &CallContext,
     operation: &str,
     input: Payload,
+    idempotency_key: Option<Arc<str>>,
 ) -> Result<Outcome, CallError> {
     let nested_authority = NestedAuthority::AsCaller;
     let call = NestedCall {
@@ -170,6 +173,7 @@ pub(crate) async fn call_as_caller(
         operation,
         input,
         timeout: None,
+        idempotency_key,
         authority: nested_authority,
         forwards_progress: true,
     };

@@ -56,6 +56,8 @@ struct CallErrorInner {
     /// Whether the error is from a nested call. Its flags then describe the nested call, not what
     /// the caller had done before.
     nested: bool,
+    /// Whether the error is that of an earlier call with the same idempotency key.
+    replayed: bool,
     /// The limit of this process that rejected the call.
     local_limit: Option<Limit>,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
@@ -85,6 +87,10 @@ pub enum ErrorCode {
     Unavailable,
     /// A limit was reached. The call was not started.
     Overloaded,
+    /// The idempotency key was used with another input.
+    IdempotencyConflict,
+    /// The process stopped while the call ran.
+    Interrupted,
     /// An error code that the operation declares.
     Domain(Arc<str>),
 }
@@ -174,6 +180,8 @@ impl ErrorCode {
             Self::OutputValidationFailed => "OUTPUT_VALIDATION_FAILED",
             Self::Unavailable => "UNAVAILABLE",
             Self::Overloaded => "OVERLOADED",
+            Self::IdempotencyConflict => "IDEMPOTENCY_CONFLICT",
+            Self::Interrupted => "INTERRUPTED",
             Self::Domain(code) => code,
         }
     }
@@ -210,6 +218,7 @@ impl CallError {
                 transient,
                 not_sent: false,
                 nested: false,
+                replayed: false,
                 local_limit: None,
                 cause: None,
             }),
@@ -288,6 +297,16 @@ impl CallError {
     /// Creates an `OVERLOADED` error: a limit was reached and the call was not started.
     pub fn overloaded(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::Overloaded, message)
+    }
+
+    /// Creates an `IDEMPOTENCY_CONFLICT` error: the key was used with another input.
+    pub fn idempotency_conflict(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::IdempotencyConflict, message)
+    }
+
+    /// Creates an `INTERRUPTED` error: the process stopped while the call ran.
+    pub fn interrupted(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::Interrupted, message)
     }
 
     /// Adds machine-readable details.
@@ -425,6 +444,18 @@ impl CallError {
         self
     }
 
+    /// Marks the error as that of an earlier call.
+    #[must_use]
+    pub(crate) fn into_replayed(mut self) -> Self {
+        self.inner.replayed = true;
+        self
+    }
+
+    /// Whether the error is that of an earlier call with the same idempotency key.
+    pub fn is_replayed(&self) -> bool {
+        self.inner.replayed
+    }
+
     /// Whether the request is known not to have been sent.
     pub(crate) fn was_not_sent(&self) -> bool {
         self.inner.not_sent
@@ -473,6 +504,8 @@ struct CallErrorOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<&'a Value>,
     retryable: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    replayed: bool,
 }
 
 #[derive(Deserialize)]
@@ -482,6 +515,8 @@ struct CallErrorIn {
     details: Option<Value>,
     #[serde(default)]
     retryable: bool,
+    #[serde(default)]
+    replayed: bool,
 }
 
 impl Serialize for CallError {
@@ -491,6 +526,7 @@ impl Serialize for CallError {
             message: self.message(),
             details: self.details(),
             retryable: self.inner.retryable,
+            replayed: self.inner.replayed,
         }
         .serialize(serializer)
     }
@@ -504,6 +540,7 @@ impl<'de> Deserialize<'de> for CallError {
         // The peer determines whether a retry can help.
         error.inner.retryable = wire.retryable;
         error.inner.transient = wire.retryable;
+        error.inner.replayed = wire.replayed;
         Ok(error)
     }
 }

@@ -142,8 +142,8 @@ pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
 pub use pipeline::{
     Approval, ApprovalGate, AuditEntry, AuditOutcome, AuditSink, Call, CallRequest, CallTimes,
-    CallView, Endpoint, HookResult, Limits, Observer, Permit, Pipeline, PipelineBuilder,
-    PipelineSettings, SourceSignal, Subscription,
+    CallView, Endpoint, HookResult, Idempotency, IdempotencyClaim, IdempotentRun, Limits, Observer,
+    Permit, Pipeline, PipelineBuilder, PipelineSettings, SourceSignal, StoredResult, Subscription,
 };
 pub use query::{QueryEncoding, QueryParameter, QueryStyle, property_from_text};
 pub use registry::{

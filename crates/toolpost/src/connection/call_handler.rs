@@ -142,6 +142,7 @@ impl CallHandler {
             .endpoint(Endpoint::Hub)
             .progress(progress_sender(peer, request.id))
             .shared_metadata(request.metadata)
+            .idempotency_key(request.idempotency_key)
             .timeout(remaining.map(Duration::from_millis));
         if let Some(idle) = request.idle_timeout_ms {
             call = call.idle_timeout(Duration::from_millis(idle));

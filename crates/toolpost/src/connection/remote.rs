@@ -51,6 +51,7 @@ impl OutgoingRequest {
         request.idle_timeout_ms = call.idle_timeout.map(milliseconds);
         request.parent_id = call.parent_request_id.map(|parent| parent.to_shared());
         request.metadata = call.metadata;
+        request.idempotency_key = call.idempotency_key;
         if let Some(OnBehalfOf(identity)) = on_behalf_of {
             let own = RequestId::generate().to_shared();
             request.parent_id = Some(std::mem::replace(&mut request.id, own));

@@ -155,7 +155,7 @@ impl Meta {
     }
 
     /// Parses the members, or returns them unchanged as the error.
-    pub(super) fn from_members(mut members: JsonObject) -> Result<Self, JsonObject> {
+    pub(crate) fn from_members(mut members: JsonObject) -> Result<Self, JsonObject> {
         if !Self::recognizes(&members) {
             return Err(members);
         }

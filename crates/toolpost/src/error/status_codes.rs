@@ -35,7 +35,7 @@ const CALL_FAILED: u8 = 1;
 
 impl ErrorCode {
     /// The predefined codes.
-    pub const INFRASTRUCTURE: [Self; 10] = [
+    pub const INFRASTRUCTURE: [Self; 12] = [
         Self::OperationNotFound,
         Self::AccessDenied,
         Self::ValidationError,
@@ -46,6 +46,8 @@ impl ErrorCode {
         Self::OutputValidationFailed,
         Self::Unavailable,
         Self::Overloaded,
+        Self::IdempotencyConflict,
+        Self::Interrupted,
     ];
 
     /// Returns how endpoints report the code.
@@ -70,6 +72,12 @@ impl ErrorCode {
             }
             Self::Unavailable => ("the source is unavailable", Infrastructure, 503, true, true),
             Self::Overloaded => ("a limit was reached", Infrastructure, 429, true, false),
+            Self::IdempotencyConflict => {
+                ("the idempotency key was used with another input", Caller, 422, false, false)
+            }
+            Self::Interrupted => {
+                ("the gateway stopped while the call ran", Infrastructure, 500, false, true)
+            }
             Self::Domain(_) => ("the operation declares this error", Operation, 502, false, false),
         };
         let json_rpc_code = match self {

@@ -70,6 +70,8 @@ pub(crate) struct CallStart {
     pub(crate) client_channel: Option<ClientChannel>,
     pub(crate) metadata: Option<Arc<JsonObject>>,
     pub(crate) attached: Option<Attachment>,
+    /// The idempotency key of the request.
+    pub(crate) idempotency_key: Option<Arc<str>>,
 }
 
 /// A value that an endpoint provides to a specific handler, such as the connection of the call. It
@@ -106,6 +108,7 @@ pub(crate) struct NestedCall<'a> {
     pub(crate) operation: &'a str,
     pub(crate) input: Payload,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) idempotency_key: Option<Arc<str>>,
     pub(crate) authority: NestedAuthority,
     /// Whether progress is forwarded to the observer of the caller.
     pub(crate) forwards_progress: bool,
@@ -146,6 +149,7 @@ impl CallContext {
             client_channel,
             metadata,
             attached: None,
+            idempotency_key: call.idempotency_key.clone(),
         };
         let snapshot = Arc::clone(&caller.0.snapshot);
         Self::new(caller.nested_caller(), snapshot, call, Some(caller.clone()))
@@ -230,6 +234,11 @@ impl CallContext {
     /// Returns the metadata of the request, such as a trace context.
     pub fn metadata(&self) -> Option<&JsonObject> {
         self.0.start.metadata.as_deref()
+    }
+
+    /// Returns the idempotency key of the request.
+    pub fn idempotency_key(&self) -> Option<&str> {
+        self.0.start.idempotency_key.as_deref()
     }
 
     /// Returns the value that the endpoint attached, if it is of type `T`.

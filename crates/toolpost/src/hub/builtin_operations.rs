@@ -284,12 +284,17 @@ async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, Handl
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct CallInput {
     /// Operation id, `namespace.name`
     id: String,
     /// Input of the operation. If omitted, the operation is called without input.
     #[serde(default)]
     input: Option<Value>,
+    /// Idempotency key: a call that repeats an earlier one with the same key gets its outcome.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 255))]
+    idempotency_key: Option<Arc<str>>,
 }
 
 /// Returns the spec of `hub.call`. It is a mutation because the target can be one.
@@ -307,7 +312,8 @@ fn call_spec() -> OperationSpec {
 async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, HandlerError> {
     let called: CallInput = input.into_typed()?;
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
-    let result = call_as_caller(&context, &called.id, input).await;
+    let key = called.idempotency_key.or_else(|| context.idempotency_key().map(Into::into));
+    let result = call_as_caller(&context, &called.id, input, key).await;
     let result = result.map_err(|error| with_suggestion(&context, &called.id, error));
     // `hub.call` itself has no effects; the error of the target states whether anything ran.
     let outcome = result.map_err(|error| match error.may_have_run() {

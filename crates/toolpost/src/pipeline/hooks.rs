@@ -82,6 +82,9 @@ pub struct CallView<'a> {
     pub audit_id: Option<u64>,
     /// The approval of the call, once it was given.
     pub approval: Option<&'a Approval>,
+    /// The id that [`AuditSink::enter`](super::AuditSink::enter) returned for the call whose result
+    /// this call repeats.
+    pub first_call: Option<u64>,
     /// Metadata of the call, separate from its input.
     pub metadata: Option<&'a Map<String, Value>>,
     /// The trace spans of the call, if it is traced.

@@ -2,7 +2,8 @@
 //!
 //! Every call goes through the same stages in the same order, each in its own file: lookup, which
 //! waits for a source that is starting (`startup`), then
-//! **audit-enter → limits → access → input → approval → lock → dispatch → result → audit-exit**.
+//! **audit-enter → limits → access → input → idempotency → approval → lock → dispatch → result →
+//! audit-exit**.
 //! The source permit is acquired last, before dispatch. A call rejected at any stage still reaches
 //! audit-exit.
 
@@ -13,6 +14,7 @@ mod binary_hint;
 mod call;
 mod dispatch;
 mod hooks;
+mod idempotency;
 mod input;
 mod limits;
 mod lock;
@@ -50,6 +52,7 @@ pub use approval::{Approval, ApprovalGate};
 pub use audit::{AuditEntry, AuditOutcome, AuditSink};
 pub use call::Call;
 pub use hooks::{CallView, Endpoint, HookResult};
+pub use idempotency::{Idempotency, IdempotencyClaim, IdempotentRun, StoredResult};
 pub use limits::{Limits, Permit, SourceSignal};
 pub use observer::{CallTimes, Observer};
 pub use request::CallRequest;
@@ -71,6 +74,7 @@ struct PipelineShared {
     settings: PipelineSettings,
     audit: Option<Arc<dyn AuditSink>>,
     limits: Option<Arc<dyn Limits>>,
+    idempotency: Option<Arc<dyn Idempotency>>,
     approval: Option<Arc<dyn ApprovalGate>>,
     observer: Option<Arc<dyn Observer>>,
     concurrency: ConcurrencyLimit,
@@ -138,6 +142,10 @@ fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> 
             Err(rejected) => Err(rejected),
         };
         let result = result.map_err(|error| call.finalize_error(error));
+        let result = match idempotency::complete(&mut call, &result).await {
+            Err(unrecorded) if result.is_ok() => Err(call.finalize_error(unrecorded)),
+            _ => result,
+        };
         match audit::exit(&call, &AuditOutcome::from_result(&result)).await {
             Err(unrecorded) if result.is_ok() => Err(call.finalize_error(unrecorded)),
             _ => result,
@@ -146,14 +154,19 @@ fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> 
 }
 
 async fn run_stages(call: &mut CallState) -> Result<Outcome, CallError> {
-    let mut guards = prepare(call).await?;
+    let admission = check(call).await?;
+    if let Some(result) = idempotency::claim(call).await {
+        return result;
+    }
+    let mut guards = acquire(call, admission).await?;
+    idempotency::dispatch(call).await?;
     let output = dispatch::call_handler(call, &mut guards).await;
     limits::record_result(call, &output);
     result::build_outcome(call, output?).await
 }
 
-/// Runs every stage before dispatch, for calls and subscriptions.
-async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
+/// Runs the stages that check a call or subscription.
+async fn check(call: &mut CallState) -> Result<limits::Admission, CallError> {
     let admission = limits::admit(call).await?;
     if call.kind().is_none() {
         // It may have been canceled while it waited for its source.
@@ -162,6 +175,14 @@ async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
     call.handler()?;
     access::check(call)?;
     input::check(call).await?;
+    Ok(admission)
+}
+
+/// Runs the stages between the checks and dispatch, for calls and subscriptions.
+async fn acquire(
+    call: &mut CallState,
+    admission: limits::Admission,
+) -> Result<dispatch::Guards, CallError> {
     approval::wait_for_approval(call).await?;
     let lock = match call.operation()?.spec().exclusive {
         // Boxed to keep the future of other calls small.
@@ -186,6 +207,7 @@ impl Pipeline {
             registry,
             audit: None,
             limits: None,
+            idempotency: None,
             approval: None,
             observer: None,
             concurrency: ConcurrencyLimit::new(settings.max_concurrent_calls),
@@ -392,6 +414,13 @@ impl PipelineBuilder {
     /// Sets limits that apply in addition to the settings.
     pub fn limits(mut self, limits: Arc<dyn Limits>) -> Self {
         self.0.limits = Some(limits);
+        self
+    }
+
+    /// Sets the store of the outcomes of calls with an idempotency key. Without it, such calls are
+    /// rejected.
+    pub fn idempotency(mut self, idempotency: impl Idempotency) -> Self {
+        self.0.idempotency = Some(Arc::new(idempotency));
         self
     }
 

@@ -33,6 +33,7 @@ pub struct CallRequest<'a> {
     pub(crate) metadata: Option<Arc<Map<String, Value>>>,
     pub(super) attached: Option<Attachment>,
     pub(super) approval: Option<Approval>,
+    pub(crate) idempotency_key: Option<Arc<str>>,
 }
 
 impl<'a> CallRequest<'a> {
@@ -53,6 +54,7 @@ impl<'a> CallRequest<'a> {
             metadata: None,
             attached: None,
             approval: None,
+            idempotency_key: None,
         }
     }
 
@@ -117,6 +119,13 @@ impl<'a> CallRequest<'a> {
     /// decides whether it is accepted. It is not forwarded to other processes.
     pub fn approval(mut self, approval: Option<Approval>) -> Self {
         self.approval = approval;
+        self
+    }
+
+    /// Sets the idempotency key: a call that repeats an earlier call with the same key gets its
+    /// outcome. An operation that forwards the call passes the key on.
+    pub fn idempotency_key(mut self, key: impl Into<Option<Arc<str>>>) -> Self {
+        self.idempotency_key = key.into();
         self
     }
 

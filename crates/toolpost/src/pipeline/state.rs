@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::PipelineShared;
 use super::approval::Approval;
 use super::hooks::{CallView, Endpoint, HookResult};
+use super::idempotency::IdempotencyState;
 use super::request::CallRequest;
 use crate::access::Authority;
 use crate::error::{CallError, RetryContext};
@@ -50,6 +51,8 @@ pub(super) struct CallState {
     /// The approval of the call, if one was given.
     pub(super) approval: Option<Box<Approval>>,
     pub(super) dispatched: bool,
+    /// Present once the call has claimed its idempotency key. Boxed, because most calls have none.
+    pub(super) idempotency: Option<Box<IdempotencyState>>,
     /// The trace spans of the call, if it is traced.
     span: Option<Box<CallSpan>>,
 }
@@ -115,6 +118,7 @@ impl CallState {
             client_channel: request.client_channel,
             metadata,
             attached: request.attached,
+            idempotency_key: request.idempotency_key,
         };
         let nested_caller: Arc<PipelineShared> = Arc::clone(shared);
         let context = CallContext::new(nested_caller, catalog, start, None);
@@ -178,6 +182,7 @@ impl CallState {
             audit_id: None,
             approval: None,
             dispatched: false,
+            idempotency: None,
             span,
         }
     }
@@ -233,6 +238,7 @@ impl CallState {
             context: &self.context,
             audit_id: self.audit_id,
             approval: self.approval.as_deref(),
+            first_call: self.idempotency.as_ref().and_then(|state| state.first_call),
         }
     }
 

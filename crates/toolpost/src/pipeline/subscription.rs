@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::call::Caller;
 use super::dispatch::{self, RunningStream};
 use super::state::CallState;
-use super::{access, audit, limits, prepare, result, run, startup};
+use super::{access, acquire, audit, check, idempotency, limits, result, run, startup};
 use crate::error::CallError;
 use crate::handler::AbortHandle;
 use crate::outcome::Outcome;
@@ -130,7 +130,9 @@ async fn advance(phase: SubscriptionPhase) -> StreamStep {
 
 async fn start(call: &mut CallState) -> Result<RunningStream, CallError> {
     audit::enter(call).await?;
-    let guards = prepare(call).await?;
+    let admission = check(call).await?;
+    idempotency::reject_subscription(call)?;
+    let guards = acquire(call, admission).await?;
     dispatch::open_stream(call, guards)
 }
 

@@ -128,6 +128,7 @@ impl<'a> RawFrame<'a> {
             timeout_ms: wire.timeout_ms.map(to_unsigned_millis),
             idle_timeout_ms: wire.idle_timeout.map(to_unsigned_millis),
             window: wire.window,
+            idempotency_key: wire.idempotency_key.map(Into::into),
             identity: wire.identity.map(Arc::new),
             metadata: wire.metadata.map(Arc::new),
         })))
@@ -141,6 +142,9 @@ impl<'a> RawFrame<'a> {
         let mut findings = Normalized::default();
         (findings.repairs, findings.issues) = (wire.repairs, wire.warnings);
         outcome.add_findings(findings);
+        if wire.replayed {
+            outcome = outcome.into_replayed();
+        }
         Ok(CallEvent::Responded { id: self.shared_id(), outcome })
     }
 
@@ -248,6 +252,7 @@ struct RequestedIn<'a> {
     timeout_ms: Option<f64>,
     idle_timeout: Option<f64>,
     window: Option<u32>,
+    idempotency_key: Option<String>,
     identity: Option<Identity>,
     metadata: Option<Map<String, Value>>,
 }
@@ -263,6 +268,8 @@ struct RespondedIn<'a> {
     repairs: Vec<Repair>,
     #[serde(default)]
     warnings: Vec<Issue>,
+    #[serde(default)]
+    replayed: bool,
 }
 
 #[derive(Deserialize)]
@@ -429,7 +436,8 @@ fn write_payload<M: SerializeMap>(payload: &mut M, event: &CallEvent) -> Result<
             payload.serialize_entry("code", error.code().as_str())?;
             payload.serialize_entry("message", error.message())?;
             serialize_optional(payload, "details", error.details())?;
-            payload.serialize_entry("retryable", &error.is_retryable())
+            payload.serialize_entry("retryable", &error.is_retryable())?;
+            serialize_optional(payload, "replayed", error.is_replayed().then_some(&true))
         }
         CallEvent::Completed { .. } | CallEvent::Control(_) => Ok(()),
     }
@@ -446,6 +454,7 @@ fn write_requested<M: SerializeMap>(
     serialize_optional(payload, "timeoutMs", request.timeout_ms.as_ref())?;
     serialize_optional(payload, "idleTimeout", request.idle_timeout_ms.as_ref())?;
     serialize_optional(payload, "window", request.window.as_ref())?;
+    serialize_optional(payload, "idempotencyKey", request.idempotency_key.as_deref())?;
     serialize_optional(payload, "identity", request.identity.as_deref())?;
     serialize_optional(payload, "metadata", request.metadata.as_deref())
 }
@@ -458,7 +467,7 @@ fn write_outcome<M: SerializeMap>(payload: &mut M, outcome: &Outcome) -> Result<
     if !outcome.warnings().is_empty() {
         payload.serialize_entry("warnings", outcome.warnings())?;
     }
-    Ok(())
+    serialize_optional(payload, "replayed", outcome.is_replayed().then_some(&true))
 }
 
 fn write_control<M: SerializeMap>(payload: &mut M, control: &Control) -> Result<(), M::Error> {

@@ -79,6 +79,8 @@ pub struct RequestEvent {
     /// Number of values the caller accepts before it grants more with [`Control::More`]. If `None`,
     /// values are sent as fast as the transport accepts them.
     pub window: Option<u32>,
+    /// The idempotency key of the call.
+    pub idempotency_key: Option<Arc<str>>,
     /// The identity of the caller. A hub replaces it with the authenticated identity.
     pub identity: Option<Arc<Identity>>,
     /// Metadata of the request, such as a trace context.
@@ -144,6 +146,7 @@ impl RequestEvent {
             timeout_ms: None,
             idle_timeout_ms: None,
             window: None,
+            idempotency_key: None,
             identity: None,
             metadata: None,
         }

@@ -69,7 +69,9 @@ pub use collector::Collector;
 pub use listing::{CacheHints, CacheScope, CursorError, Listing, ToolPage};
 pub use name::tool_name;
 pub use openapi::HttpApi;
-pub use result::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META, WRAPPED_META};
+pub use result::{
+    ERROR_META, REPAIRS_META, REPLAYED_META, ResultStatus, WARNINGS_META, WRAPPED_META,
+};
 pub use settings::{Dialect, ListMode, ProtocolGeneration, UnknownNameError, ViewSettings};
 pub use tool::Tool;
 pub use tool_set::ToolSet;

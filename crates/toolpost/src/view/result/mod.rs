@@ -31,6 +31,9 @@ pub const WRAPPED_META: &str = "toolpost/wrapped";
 /// The member of an error result's `_meta` that holds the error.
 pub const ERROR_META: &str = "toolpost/error";
 
+/// The member of a result's `_meta` that is true if the result is that of an earlier call.
+pub const REPLAYED_META: &str = "toolpost/replayed";
+
 /// Status of a written result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -69,7 +72,7 @@ impl Tool {
         let writing = ResultWriter { tool: self, generation, epoch_ms };
         match call_result {
             Ok(outcome) => writing.write_outcome(out, &outcome),
-            Err(error) => writing.write_error(out, &error, ToolResult::default()),
+            Err(error) => writing.write_error(out, &error, ToolResult::of_error(&error)),
         }
     }
 }

@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use super::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META, WRAPPED_META};
+use super::{ERROR_META, REPAIRS_META, REPLAYED_META, ResultStatus, WARNINGS_META, WRAPPED_META};
 use crate::envelope::{ContentBlock, Envelope, Meta, RESERVED_MEMBERS};
+use crate::error::CallError;
 use crate::json::JsonObject;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
@@ -28,6 +29,8 @@ pub(super) struct ToolResult<'a> {
     pub(super) blocks: &'a [ContentBlock],
     pub(super) structured: Option<StructuredContent<'a>>,
     pub(super) is_error: bool,
+    /// Whether the result is that of an earlier call.
+    pub(super) is_replayed: bool,
     /// The `_meta` of the server's result.
     meta: Option<&'a JsonObject>,
     /// Unknown members of the server's result.
@@ -83,6 +86,7 @@ impl<'a> ToolResult<'a> {
         let (repairs, warnings) = (outcome.repairs(), outcome.warnings());
         let warning_text = warning_text(warnings);
         let mut tool_result = Self { repairs, warnings, warning_text, ..Self::default() };
+        tool_result.is_replayed = outcome.is_replayed();
         if let Meta::Mcp(meta) = &outcome.envelope.meta {
             (tool_result.meta, tool_result.invalid_meta) =
                 (meta.meta.as_ref(), meta.extra.get("_meta"));
@@ -98,6 +102,11 @@ impl<'a> ToolResult<'a> {
     /// Removes the text block about the warnings and returns its text.
     pub(super) fn take_warning_text(&mut self) -> Option<String> {
         self.warning_text.take()
+    }
+
+    /// Creates a result for a failed call.
+    pub(super) fn of_error(error: &CallError) -> Self {
+        Self { is_replayed: error.is_replayed(), ..Self::default() }
     }
 
     /// Marks the result as an error.
@@ -200,6 +209,7 @@ impl MetaObject<'_, '_> {
             && tool_result.repairs.is_empty()
             && tool_result.warnings.is_empty()
             && tool_result.error.is_none()
+            && !tool_result.is_replayed
             && !self.is_wrapped()
     }
 
@@ -217,6 +227,7 @@ impl Serialize for MetaObject<'_, '_> {
             WARNINGS_META => !tool_result.warnings.is_empty(),
             ERROR_META => tool_result.error.is_some(),
             WRAPPED_META => self.is_wrapped(),
+            REPLAYED_META => tool_result.is_replayed,
             INVALID_META => tool_result.invalid_meta.is_some(),
             _ => false,
         };
@@ -239,6 +250,9 @@ impl Serialize for MetaObject<'_, '_> {
         }
         if let Some(error) = tool_result.error {
             map.serialize_entry(ERROR_META, error)?;
+        }
+        if tool_result.is_replayed {
+            map.serialize_entry(REPLAYED_META, &true)?;
         }
         if let Some(odd) = tool_result.invalid_meta {
             map.serialize_entry(INVALID_META, odd)?;
