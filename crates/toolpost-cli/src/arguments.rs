@@ -521,6 +521,9 @@ pub(crate) struct CallOptions {
     /// Timeout of the call, such as 500ms, 10s or 2m
     #[arg(long, value_parser = parse_timeout, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
+    /// Idempotency key: a repeated call with the same key returns the first outcome
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
     #[command(flatten)]
     pub(crate) backend: BackendOptions,
 }
@@ -542,7 +545,7 @@ impl Invocation {
             return Err(format!("unknown option `{operation}`; see `toolpost call --help`"));
         }
         self.words.push(operation);
-        let CallOptions { timeout, backend } = &mut self.options;
+        let CallOptions { timeout, idempotency_key, backend } = &mut self.options;
         while let Some(argument) = rest.next() {
             let (name, value) = match argument.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
@@ -555,7 +558,11 @@ impl Invocation {
                 }
                 ("--json", None) => mode.json = true,
                 ("--local", None) => backend.local = true,
-                ("--output" | "--timeout" | "--url" | "--token" | "--config" | "--data", value) => {
+                (
+                    "--output" | "--timeout" | "--idempotency-key" | "--url" | "--token"
+                    | "--config" | "--data",
+                    value,
+                ) => {
                     let value = value.or_else(|| rest.next()).ok_or_else(|| match name {
                         "--data" => {
                             "--data needs a folder; `--output data` prints only the data".to_owned()
@@ -565,6 +572,7 @@ impl Invocation {
                     match name {
                         "--output" => mode.format = Some(OutputFormat::from_str(&value, false)?),
                         "--timeout" => *timeout = Some(parse_timeout(&value)?),
+                        "--idempotency-key" => *idempotency_key = Some(value),
                         "--url" => backend.url = Some(value),
                         "--config" => backend.config = Some(value.into()),
                         "--data" => backend.data = Some(value.into()),

@@ -10,7 +10,7 @@
 //! | endpoints | `endpoint`: HTTP API, MCP, hub, rooms, console pages, health; `server`, which accepts and limits connections; shared code of the endpoints |
 //! | services | `mcp_service` (MCP methods without a transport), `openapi_document` |
 //! | rooms | [`room`]: messages, capabilities, participants |
-//! | core | [`admin`] (the operator), [`approval`], [`auth`], [`builtin`] (demo operations), `data` (the data folder), `gzip`, [`journal`] (the audit log), `limits`, `telemetry`, `kind_filter`, and the syntax of settings (`glob`, `shorthand`, `units`) |
+//! | core | [`admin`] (the operator), [`approval`], [`auth`], [`builtin`] (demo operations), `data` (the data folder), `durable` (outcomes of calls with an idempotency key), `gzip`, `input_digest`, [`journal`] (the audit log), `limits`, `telemetry`, `kind_filter`, and the syntax of settings (`glob`, `shorthand`, `units`) |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,9 +29,11 @@ pub mod auth;
 pub mod builtin;
 pub mod config;
 mod data;
+mod durable;
 mod endpoint;
 mod glob;
 mod gzip;
+mod input_digest;
 pub mod journal;
 mod kind_filter;
 mod limits;
@@ -46,6 +48,7 @@ mod telemetry;
 mod units;
 
 pub use data::{DataDir, DataError};
+pub use durable::IdempotencySettings;
 pub use endpoint::{CONFIG_HEADER, GatewaySettings, HttpEndpointSettings};
 pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};
 pub use mcp_service::{McpEndpointSettings, McpView};

@@ -126,6 +126,10 @@ pub enum Limit {
     Connections,
     /// Calls waiting for an exclusive operation.
     ExclusiveQueue,
+    /// Number of idempotency keys.
+    IdempotencyMax,
+    /// Size of the outcomes of calls with an idempotency key.
+    IdempotencyMaxSize,
     /// Memory of inputs.
     InputBytes,
     /// Nesting depth of calls.

@@ -105,7 +105,10 @@ struct PreparedCall {
 
 impl PreparedCall {
     fn request(&mut self) -> CallRequest<'_> {
-        let request = CallRequest::new(&self.operation, self.input.take()).endpoint(Endpoint::Cli);
+        let key = self.options.idempotency_key.take().map(Into::into);
+        let request = CallRequest::new(&self.operation, self.input.take())
+            .endpoint(Endpoint::Cli)
+            .idempotency_key(key);
         match self.options.timeout {
             Some(timeout) => request.timeout(timeout),
             None => request,

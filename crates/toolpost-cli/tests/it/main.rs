@@ -18,6 +18,7 @@ mod chained_gateways;
 mod compact_tools;
 mod config;
 mod defaults;
+mod durable_calls;
 mod envelope;
 #[cfg(target_os = "linux")]
 mod http_sse;

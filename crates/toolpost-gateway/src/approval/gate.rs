@@ -227,7 +227,7 @@ fn build_pending_call(
         let message = format!("an input of more than {MAX_INPUT_BYTES} bytes cannot be approved");
         return Err(CallError::validation(message, &[]));
     }
-    let input_digest = approvals.0.digester.digest(&value)?;
+    let input_digest = approvals.0.digester.hex_digest(&value)?;
     if let Some(operation) = call.operation {
         operation.spec().input_schema.secrets().mask(&mut value);
     }

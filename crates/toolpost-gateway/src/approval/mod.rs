@@ -6,7 +6,6 @@
 //! `docs/decisions/approval.md`.
 
 mod gate;
-mod input_digest;
 mod operation;
 mod pending_call;
 mod queue;
@@ -22,12 +21,12 @@ use tokio_util::sync::CancellationToken;
 use toolpost::{Identity, IdentityKind};
 
 use crate::admin::scope;
+use crate::input_digest::InputDigester;
 pub use gate::{RejectingGate, is_list_operation};
 pub(crate) use operation::{NOT_PENDING, ProposalQueue, operations};
 pub(crate) use pending_call::{ApprovalAction, ApprovalEntry};
 pub use settings::ApprovalSettings;
 
-use input_digest::InputDigester;
 use pending_call::{ApprovalDecision, PendingCall};
 use queue::{ApprovalQueue, DecisionError};
 

@@ -150,7 +150,7 @@ impl Approver {
     async fn proposals(&self) -> Vec<ApprovalEntry> {
         let mut entries = self.proposals.list().await;
         entries.retain_mut(|entry| {
-            let digest = self.approvals.0.digester.digest(&entry.input);
+            let digest = self.approvals.0.digester.hex_digest(&entry.input);
             digest.map(|digest| entry.input_digest = digest).is_ok()
         });
         entries

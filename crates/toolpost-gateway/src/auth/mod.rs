@@ -103,7 +103,9 @@ impl Authenticator {
 
     /// Creates an authenticator that requires one of these tokens.
     pub fn with_tokens(identities: impl IntoIterator<Item = (TokenHash, Identity)>) -> Self {
-        let known = identities.into_iter().map(|(hash, identity)| (hash, Arc::new(identity)));
+        let known = identities
+            .into_iter()
+            .map(|(hash, identity)| (hash, Arc::new(identity.with_generation(hash.generation()))));
         Self::from_state(AuthState { tokens: known.collect(), ..AuthState::default() })
     }
 
@@ -119,6 +121,7 @@ impl Authenticator {
     #[must_use]
     pub fn with_token(self, hash: TokenHash, identity: Identity) -> Self {
         let mut known = AuthState::clone(&self.0.load());
+        let identity = identity.with_generation(hash.generation());
         known.tokens.insert(hash, Arc::new(identity));
         Self::from_state(known)
     }

@@ -82,6 +82,12 @@ impl TokenHash {
     pub fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
+
+    /// Returns the credential generation of the identity with this token. It does not reveal the
+    /// hash.
+    pub(crate) fn generation(&self) -> String {
+        HEXLOWER.encode(&Sha256::digest(self.0)[..16])
+    }
 }
 
 impl FromStr for TokenHash {

@@ -18,6 +18,7 @@ use super::{Config, IdentityConfig};
 use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
 use crate::auth::{CertificateName, JwtSettings, LOCAL, TokenHash, is_resource_id};
+use crate::durable::IdempotencySettings;
 use crate::journal::JournalSettings;
 use crate::mcp_service::McpEndpointSettings;
 use crate::room::capability::CapabilityTexts;
@@ -37,6 +38,8 @@ pub(super) struct ConfigFile {
     approval: ApprovalSettings,
     /// Tokens signed by an authorization server.
     auth: Option<JwtSettings>,
+    /// Outcomes of calls with an idempotency key.
+    idempotency: IdempotencySettings,
     /// Identities and their tokens. If there are none, any local program can call.
     identity: BTreeMap<String, IdentityTable>,
     /// Whether the demo operations, `demo.*`, are registered.
@@ -110,6 +113,7 @@ impl ConfigFile {
             approval: document.value("approval").unwrap_or_default(),
             auth: document.value("auth"),
             demo: document.value("demo").unwrap_or(true),
+            idempotency: document.value("idempotency").unwrap_or_default(),
             identity: document.entries("identity"),
             source: document.entries("source"),
             mcp_servers: document.value("mcp_servers").unwrap_or_default(),
@@ -144,6 +148,7 @@ impl ConfigFile {
             approval: self.approval,
             auth,
             cors: self.http.cors,
+            idempotency: self.idempotency,
             identities,
             journal,
             limits,
@@ -183,6 +188,7 @@ fn identities(
             continue;
         }
         let mut identity = Identity::new(name).with_scopes(table.scopes);
+        identity.generation = token_hash.as_ref().map(|hash| hash.generation().into());
         (identity.resources, identity.capabilities) = (table.resources, table.capabilities);
         identities.push(IdentityConfig { identity, token_hash, certificate });
     }

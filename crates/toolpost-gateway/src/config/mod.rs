@@ -30,6 +30,7 @@ use url::Url;
 
 use crate::approval::ApprovalSettings;
 use crate::auth::{Authenticator, CertificateName, JwtSettings, LOCAL, TokenHash};
+use crate::durable::IdempotencySettings;
 use crate::journal;
 use crate::mcp_service::McpEndpointSettings;
 use crate::room::RoomsSettings;
@@ -102,6 +103,8 @@ pub struct Config {
     pub approval: ApprovalSettings,
     /// Which JWTs are accepted; none if absent.
     pub auth: Option<JwtSettings>,
+    /// How long the outcomes of calls with an idempotency key are kept.
+    pub idempotency: IdempotencySettings,
     /// The identities, by name.
     pub identities: Vec<IdentityConfig>,
     /// The sources, by name.

@@ -30,7 +30,7 @@ use super::accept::{self, ResponseForm};
 use super::bearer::{self, PeerCertificate};
 use super::body;
 use super::origin_guard::OriginGuard;
-use super::problem::ProblemDetails;
+use super::problem::{ProblemDetails, REPLAYED};
 use super::settings::GatewaySettings;
 use crate::auth::{AccessEnd, Authenticator};
 use options::RequestOptions;
@@ -249,7 +249,9 @@ impl RequestContext<'_> {
         let target = target.unwrap_or(operation);
         let max = self.endpoint.settings.http.max_timeout;
         let timeout = options.timeout.map(|timeout| timeout.min(max));
-        let request = CallRequest::resolved(operation, input).timeout(timeout);
+        let request = CallRequest::resolved(operation, input)
+            .timeout(timeout)
+            .idempotency_key(options.idempotency_key);
         let request = call_request(request, self.id, self.head);
         if kind == OperationKind::Subscription {
             let (operation, owner) = (Arc::clone(operation), Arc::clone(&self.identity));
@@ -268,6 +270,9 @@ impl RequestContext<'_> {
         };
         if form == ResponseForm::Data && !outcome.warnings().is_empty() {
             response.headers_mut().insert(WARNINGS_HEADER, outcome.warnings().len().into());
+        }
+        if outcome.is_replayed() {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         }
         if self.head.method != Method::POST {
             // The result may change with the next mutation and may be private.

@@ -28,7 +28,8 @@ const PREFLIGHT_HEADERS: [(HeaderName, &str); 2] = [
 ];
 /// Response headers that pages may read in addition to the CORS-safelisted ones.
 const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
-    "x-request-id, retry-after, www-authenticate, allow, mcp-session-id, mcp-protocol-version",
+    "x-request-id, retry-after, www-authenticate, allow, mcp-session-id, mcp-protocol-version, \
+     toolpost-replayed",
 );
 
 /// Decides which web pages can call the gateway.

@@ -7,6 +7,9 @@ use serde::Serialize;
 use toolpost::shares::ShareError;
 use toolpost::{CallError, ErrorCode, OperationSpec};
 
+/// The header of the response to a call that did not run, because its idempotency key was used.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("toolpost-replayed");
+
 /// An error as problem details (RFC 9457).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -103,6 +106,9 @@ impl ProblemDetails {
         if let Some(seconds) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
+        if self.error.as_ref().is_some_and(CallError::is_replayed) {
+            headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        }
         headers.extend(self.header.map(|header| *header));
         response
     }
@@ -180,6 +186,8 @@ mod tests {
             ("EXECUTION_ERROR", 502),
             ("OUTPUT_VALIDATION_FAILED", 502),
             ("UNKNOWN_ERROR", 500),
+            ("IDEMPOTENCY_CONFLICT", 422),
+            ("INTERRUPTED", 500),
             ("SOLD_OUT", 409),
             ("ODD", 502),
             ("WHO", 502),

@@ -24,6 +24,9 @@ pub(super) fn merge_records(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>)
         "time" => Some("endTime"),
         other => Some(other),
     });
+    if let Some(first) = call.get_mut("replayOf") {
+        *first = format!("{gateway_id}:{first}").into();
+    }
     call.into()
 }
 

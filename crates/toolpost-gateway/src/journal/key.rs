@@ -15,6 +15,8 @@ pub(super) struct SigningKey {
     pair: Ed25519KeyPair,
     /// Derived from the signing key, because records are authenticated more often than signed.
     mac_key: hmac::Key,
+    /// Source of keys for other purposes.
+    secret: hkdf::Prk,
     gateway_id: String,
 }
 
@@ -39,7 +41,7 @@ impl SigningKey {
             .expand(&[b"record authentication"], hmac::HMAC_SHA256)
             .expect("the length of the key is that of the hash")
             .into();
-        Ok(Self { pair, mac_key, gateway_id })
+        Ok(Self { pair, mac_key, secret, gateway_id })
     }
 
     /// Id of the gateway: a prefix of the SHA-256 hash of the public key. A signature by another
@@ -54,6 +56,15 @@ impl SigningKey {
 
     pub(super) fn sign(&self, message: &[u8]) -> String {
         HEXLOWER.encode(self.pair.sign(message).as_ref())
+    }
+
+    /// Derives a key for another purpose.
+    pub(super) fn derive(&self, purpose: &[u8]) -> [u8; 32] {
+        let mut key = [0; 32];
+        let info = [purpose];
+        let derived = self.secret.expand(&info, hkdf::HKDF_SHA256);
+        derived.and_then(|derived| derived.fill(&mut key)).expect("the length is that of the hash");
+        key
     }
 
     /// Returns the authentication code of a record with this hash.

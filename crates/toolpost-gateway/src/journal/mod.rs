@@ -56,6 +56,7 @@ use toolpost::epoch_ms;
 use crate::shorthand::Shorthand;
 use crate::units::{DurationText, Size};
 use appender::Appender;
+use key::SigningKey;
 use layout::JournalLayout;
 use queue::{Durability, Queue, QueuedRecord, WriteReceipt};
 use record::{RecordSummary, RecordWriter};
@@ -173,6 +174,7 @@ pub struct Journal(Arc<JournalInner>);
 struct JournalInner {
     shared: Arc<WriterShared>,
     gateway_id: String,
+    key: Arc<SigningKey>,
     settings: JournalSettings,
     /// Locations of this chain and of the others in the data folder.
     layout: JournalLayout,
@@ -294,6 +296,7 @@ impl Journal {
         damaged_chains: usize,
     ) -> io::Result<Self> {
         let (gateway_id, shared) = (writer.gateway_id().to_owned(), writer.shared());
+        let key = writer.key();
         let last_seq_at_open = shared.committed.borrow().seq;
         // Runs before the journal can be closed, so that retention applies even if it is open only
         // briefly.
@@ -303,6 +306,7 @@ impl Journal {
         Ok(Self(Arc::new(JournalInner {
             shared,
             gateway_id,
+            key,
             settings,
             layout,
             opened_at: epoch_ms(),
@@ -315,6 +319,16 @@ impl Journal {
     /// Id of the chain that this journal writes.
     pub fn gateway_id(&self) -> &str {
         &self.0.gateway_id
+    }
+
+    /// How durable records are before a call continues.
+    pub(crate) fn mode(&self) -> JournalMode {
+        self.0.settings.mode
+    }
+
+    /// Derives a key for another purpose from the signing key.
+    pub(crate) fn derive_key(&self, purpose: &[u8]) -> [u8; 32] {
+        self.0.key.derive(purpose)
     }
 
     /// Stops accepting records and waits until all queued records are written.

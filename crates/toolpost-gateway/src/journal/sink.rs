@@ -134,6 +134,7 @@ impl JournalSink {
         if let Some(Approval { id, approver: by }) = call.approval {
             members.add("approval", &json!({"id": id, "by": by}));
         }
+        members.add_some("replayOf", call.first_call.as_ref());
         members.add("outcome", outcome.as_str());
         if let Some(input) = call.filled_input {
             self.write_input(call, input, members);

@@ -112,6 +112,10 @@ impl JournalWriter {
         &self.chain.gateway_id
     }
 
+    pub(super) fn key(&self) -> Arc<SigningKey> {
+        Arc::clone(&self.key)
+    }
+
     pub(super) fn shared(&self) -> Arc<WriterShared> {
         Arc::clone(&self.shared)
     }

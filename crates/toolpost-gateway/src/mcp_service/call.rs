@@ -164,6 +164,7 @@ impl McpRequest {
         let request = CallRequest::resolved(operation, input)
             .endpoint(self.client.endpoint)
             .approval(self.approval.clone())
+            .idempotency_key(self.params.idempotency_key())
             .metadata(self.params.metadata());
         match &self.tool_set {
             // Operations that are not listed as tools are not found through tools either.

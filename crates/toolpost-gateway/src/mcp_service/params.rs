@@ -1,6 +1,7 @@
 //! Parameters of requests and notifications.
 
 use std::ops::Not;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -49,6 +50,8 @@ pub(crate) struct RequestMeta {
     traceparent: Option<String>,
     tracestate: Option<String>,
     baggage: Option<String>,
+    #[serde(rename = "toolpost/idempotencyKey")]
+    idempotency_key: Option<Arc<str>>,
 }
 
 impl RequestParams {
@@ -74,6 +77,20 @@ impl RequestParams {
     /// Returns the log level in `_meta`, which applies from 2026-07-28 on.
     pub(crate) fn log_level(&self) -> Option<&str> {
         self.meta.as_ref()?.log_level.as_deref()
+    }
+
+    /// Sets the idempotency key if there is none.
+    pub(super) fn or_idempotency_key(mut self, key: Option<Arc<str>>) -> Self {
+        if key.is_some() {
+            let meta = self.meta.get_or_insert_default();
+            meta.idempotency_key = meta.idempotency_key.take().or(key);
+        }
+        self
+    }
+
+    /// Returns the idempotency key of a tool call.
+    pub(super) fn idempotency_key(&self) -> Option<Arc<str>> {
+        self.meta.as_ref()?.idempotency_key.clone()
     }
 
     /// Returns the call metadata: trace context and baggage.

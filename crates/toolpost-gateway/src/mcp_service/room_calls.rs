@@ -33,7 +33,7 @@ impl ToolCaller for McpService {
         async move {
             let client = self.room_client(Arc::clone(&request.identity));
             let params = match RequestParams::parse(request.params.as_deref()) {
-                Ok(params) => params,
+                Ok(params) => params.or_idempotency_key(request.idempotency_key),
                 Err(error) => {
                     let params = request.params.as_deref();
                     client.audit_rejected_call(&request.method, params, &error).await;

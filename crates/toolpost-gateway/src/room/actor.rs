@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -340,6 +342,7 @@ impl RoomActor {
             id: RpcId::from(&*request),
             method: message.kind.method().unwrap_or_default().into(),
             params: payload.and_then(|payload| payload.params.map(ToOwned::to_owned)),
+            idempotency_key: message.payload.as_deref().and_then(payload_idempotency_key),
             is_addressed: !message.to.is_empty(),
             has_capacity: self.calls.len() < MAX_CONCURRENT_CALLS,
             approval,
@@ -418,4 +421,20 @@ async fn wait_for_front(work_queue: &mut VecDeque<QueuedWork>) -> Result<(), Str
         None => Ok(()),
         Some(write) => write.await,
     }
+}
+
+/// Returns the idempotency key in the `_meta` of a payload.
+fn payload_idempotency_key(payload: &RawValue) -> Option<Arc<str>> {
+    #[derive(Deserialize)]
+    struct KeyedPayload {
+        #[serde(rename = "_meta")]
+        meta: PayloadMeta,
+    }
+    #[derive(Deserialize)]
+    struct PayloadMeta {
+        #[serde(rename = "toolpost/idempotencyKey")]
+        idempotency_key: Arc<str>,
+    }
+    let keyed: KeyedPayload = serde_json::from_str(payload.get()).ok()?;
+    Some(keyed.meta.idempotency_key)
 }

@@ -37,6 +37,8 @@ pub(crate) struct ToolRequest {
     pub(crate) id: RpcId,
     pub(crate) method: Box<str>,
     pub(crate) params: Option<Box<RawValue>>,
+    /// The idempotency key in `payload._meta`; `params._meta` takes precedence.
+    pub(crate) idempotency_key: Option<Arc<str>>,
     /// Whether the request is addressed to the gateway rather than to no participant in particular.
     pub(crate) is_addressed: bool,
     /// Whether the limit of concurrent requests allows another one.

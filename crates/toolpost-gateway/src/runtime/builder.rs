@@ -22,6 +22,7 @@ use crate::admin;
 use crate::approval::{self, Approvals, RejectingGate};
 use crate::auth::{Authenticator, TokenHash};
 use crate::config::Config;
+use crate::durable::DurableCalls;
 use crate::endpoint::{GatewaySettings, HttpEndpoint, McpEndpoint, OriginGuard};
 use crate::journal::{self, Journal, JournalMode, JournalReader};
 use crate::limits::Limiter;
@@ -238,6 +239,13 @@ impl GatewayBuilder {
             }
             register(&registry, journal::operations(&reader, &registry));
         }
+        let durable = match (&self.data, &journal) {
+            (Some(data), Some(journal)) => {
+                DurableCalls::open(data, journal, config.idempotency.clone())?
+            }
+            _ => DurableCalls::in_memory(config.idempotency.clone()),
+        };
+        pipeline = pipeline.idempotency(durable.clone());
         pipeline = match self.is_unattended {
             true => pipeline.approval(RejectingGate::new(config.approval.clone())),
             false => pipeline.approval(approvals.clone()),
@@ -309,6 +317,7 @@ impl GatewayBuilder {
             pipeline,
             authenticator,
             approvals,
+            durable,
             limiter,
             telemetry: self.telemetry,
             journal,

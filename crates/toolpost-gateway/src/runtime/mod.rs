@@ -32,6 +32,7 @@ use toolpost::{Identity, Pipeline, Toolpost};
 use crate::approval::Approvals;
 use crate::auth::{AccessEnd, Authenticator};
 use crate::config::Config;
+use crate::durable::DurableCalls;
 use crate::endpoint::{self, GatewaySettings, HttpEndpoint, McpEndpoint, OriginGuard};
 use crate::journal::{Journal, JournalError};
 use crate::limits::Limiter;
@@ -95,6 +96,7 @@ struct Components {
     pipeline: Pipeline,
     authenticator: Authenticator,
     approvals: Approvals,
+    durable: DurableCalls,
     limiter: Arc<Limiter>,
     telemetry: Telemetry,
     journal: Option<Journal>,
@@ -357,10 +359,15 @@ impl Gateway {
     /// is written completely and the remaining spans are sent before this returns.
     pub async fn close(&self, timeout: Duration) -> bool {
         let in_time = self.reloader.close(timeout).await;
-        if let Some(journal) = self.components.journal.clone() {
-            // Closing waits for a thread, which would block the runtime.
-            let _ = tokio::task::spawn_blocking(move || journal.close()).await;
-        }
+        let (durable, journal) = (self.components.durable.clone(), self.components.journal.clone());
+        // Closing waits for threads, which would block the runtime.
+        let closing = tokio::task::spawn_blocking(move || {
+            durable.close();
+            if let Some(journal) = journal {
+                journal.close();
+            }
+        });
+        let _ = closing.await;
         // Last, so that the spans of the last calls are sent.
         self.components.telemetry.close(MIN_CLOSE_TIMEOUT).await;
         in_time

@@ -273,7 +273,8 @@ impl Reloader {
 
     /// Configures the components whose settings changed.
     fn apply_rules(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        let Components { pipeline, approvals, limiter, rooms, mcp, server, .. } = &self.components;
+        let Components { pipeline, approvals, durable, limiter, rooms, mcp, server, .. } =
+            &self.components;
         if let (Some(cell), Some(tls)) = (&server.tls, &now.tls)
             && before.tls.as_ref() != Some(tls)
         {
@@ -283,6 +284,10 @@ impl Reloader {
         if before.approval != now.approval {
             approvals.configure(now.approval.clone());
             report.notes.push("[approval] applies to new calls".to_owned());
+        }
+        if before.idempotency != now.idempotency {
+            durable.configure(now.idempotency.clone());
+            report.notes.push("[idempotency] applies to all keys".to_owned());
         }
         if before.without_demo != now.without_demo {
             builtin::set_demo_operations(pipeline.registry(), !now.without_demo);

@@ -21,6 +21,7 @@ mod fuzz_corpus;
 mod hostile;
 mod http;
 mod hub;
+mod idempotency;
 mod journal_secrets;
 mod jwt;
 mod layers;

@@ -32,6 +32,10 @@ pub struct Identity {
     /// that authenticated the identity closes its connections and streams then.
     #[serde(skip)]
     pub expires_at: Option<u64>,
+    /// Identifies the credential with which the identity authenticates, if it can be replaced. It
+    /// never leaves the process.
+    #[serde(skip)]
+    pub generation: Option<Arc<str>>,
 }
 
 /// How an identity was authenticated. Identities of different kinds are never equal.
@@ -176,6 +180,12 @@ impl Identity {
     /// Whether the credential has expired at `now`, in seconds since the Unix epoch.
     pub fn has_expired(&self, now: u64) -> bool {
         self.expires_at.is_some_and(|expires_at| expires_at <= now)
+    }
+
+    /// Sets the generation of the credential.
+    #[must_use]
+    pub fn with_generation(self, generation: impl Into<Arc<str>>) -> Self {
+        Self { generation: Some(generation.into()), ..self }
     }
 
     /// Returns the key by which identities are compared.

@@ -87,7 +87,9 @@ async fn claim_key(call: &mut CallState) -> Result<IdempotencyClaim, CallError> 
     let key = call.context.idempotency_key().unwrap_or_default();
     check_key(key)?;
     let Some(store) = call.shared.idempotency.clone() else {
-        return Err(invalid_key("idempotency keys are not supported by this process"));
+        return Err(invalid_key(
+            "this process does not store idempotency keys; call through a gateway",
+        ));
     };
     if let Some(payload) = &mut call.input {
         input::parse(payload)?;

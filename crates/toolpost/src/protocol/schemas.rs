@@ -60,6 +60,7 @@ fn payloads() -> [(&'static str, Value); 10] {
                     "output": {"$ref": "#/$defs/ResponseEnvelope"},
                     "repairs": {"type": "array", "items": {"type": "object"}},
                     "warnings": {"type": "array", "items": {"type": "object"}},
+                    "replayed": {"type": "boolean", "default": false},
                 }),
             ),
         ),
@@ -86,6 +87,7 @@ fn payloads() -> [(&'static str, Value); 10] {
                     "message": {"type": "string"},
                     "details": {},
                     "retryable": {"type": "boolean", "default": false},
+                    "replayed": {"type": "boolean", "default": false},
                 }),
             ),
         ),
@@ -115,6 +117,10 @@ fn requested_payload() -> Value {
             "window": {
                 "type": "integer", "minimum": 0, "maximum": u32::MAX,
                 "description": "Number of values that the caller accepts before it grants more with `__more`.",
+            },
+            "idempotencyKey": {
+                "type": "string", "minLength": 1, "maxLength": 255,
+                "description": "A call that repeats an earlier one with the same key gets its outcome.",
             },
             "identity": {
                 "type": "object",

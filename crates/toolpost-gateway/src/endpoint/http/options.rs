@@ -1,5 +1,6 @@
-//! Request options in the query and the headers: envelope, deadline, trace.
+//! Request options in the query and the headers: envelope, deadline, idempotency key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, StatusCode};
@@ -10,6 +11,7 @@ use crate::endpoint::problem::ProblemDetails;
 use crate::units::parse_seconds;
 
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Options of a request.
 #[derive(Debug, Default, PartialEq)]
@@ -18,6 +20,7 @@ pub(super) struct RequestOptions<'a> {
     pub(super) envelope: Option<bool>,
     /// The requested timeout of the call.
     pub(super) timeout: Option<Duration>,
+    pub(super) idempotency_key: Option<Arc<str>>,
     /// Query parameters that are not options.
     pub(super) params: Vec<QueryPair<'a>>,
 }
@@ -30,7 +33,11 @@ impl<'a> RequestOptions<'a> {
         headers: &HeaderMap,
         input: Option<&QueryEncoding<'_>>,
     ) -> Result<Self, ProblemDetails> {
-        let mut options = Self { timeout: parse_header_timeout(headers)?, ..Self::default() };
+        let mut options = Self {
+            timeout: parse_header_timeout(headers)?,
+            idempotency_key: parse_idempotency_key(headers)?,
+            ..Self::default()
+        };
         if query.is_empty() {
             return Ok(options);
         }
@@ -108,6 +115,16 @@ fn parse_header_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem
         None => {
             Err(bad_request("Request-Timeout must be a single number of seconds greater than zero"))
         }
+    }
+}
+
+/// Returns the `Idempotency-Key` header. The pipeline checks the length of the key.
+fn parse_idempotency_key(headers: &HeaderMap) -> Result<Option<Arc<str>>, ProblemDetails> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    match value.to_str() {
+        Ok(key) if values.next().is_none() => Ok(Some(key.into())),
+        _ => Err(bad_request("Idempotency-Key must be a single key of printable ASCII characters")),
     }
 }
 

@@ -461,3 +461,30 @@ async fn fulfilled_proposal_waits_for_approval_at_most_once() {
     );
     fixture.stop().await;
 }
+
+/// The key may be in the `_meta` of the params, as over MCP, or of the payload.
+#[tokio::test]
+async fn repeated_key_returns_first_outcome_in_rooms() {
+    let fixture = RoomFixture::start().await;
+    for family in Family::ALL {
+        let room = format!("{family:?}");
+        let mut clerk = fixture.join(family, "clerk", &room).await;
+        let meta = json!({"toolpost/idempotencyKey": room});
+        let mut first = None;
+        for (id, in_params) in [("K1", true), ("K2", true), ("K3", false)] {
+            let mut request = call(id, "demo__note", &json!({"text": "x"}));
+            match in_params {
+                true => request["payload"]["params"]["_meta"] = meta.clone(),
+                false => request["payload"]["_meta"] = meta.clone(),
+            }
+            clerk.send_json(&request).await;
+            let seen = expect_response(&mut clerk, id, "tools/call:demo__note").await;
+            let result = &seen["payload"]["result"];
+            let note = result["structuredContent"].clone();
+            let is_replayed = result["_meta"]["toolpost/replayed"] == true;
+            assert_eq!(is_replayed, first.is_some(), "{seen}");
+            assert_eq!(*first.get_or_insert(note.clone()), note, "{seen}");
+        }
+    }
+    fixture.stop().await;
+}

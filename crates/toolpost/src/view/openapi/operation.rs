@@ -64,6 +64,14 @@ fn schemas(operation: &Operation, components: &mut Components) -> OperationSchem
     OperationSchemas { name_prefix: prefix, input, output, errors }
 }
 
+/// Returns the header that a call or a subscription accepts.
+fn header_parameter(spec: &OperationSpec) -> Value {
+    parameter::parameter_ref(match spec.kind {
+        OperationKind::Subscription => "LastEventId",
+        OperationKind::Query | OperationKind::Mutation => "IdempotencyKey",
+    })
+}
+
 fn post(
     spec: &OperationSpec,
     schemas: &OperationSchemas,
@@ -72,9 +80,7 @@ fn post(
 ) -> Value {
     let mut described = operation_base(spec, name);
     let mut parameters = parameter::options(|_| true);
-    if spec.kind == OperationKind::Subscription {
-        parameters.push(parameter::parameter_ref("LastEventId"));
-    }
+    parameters.push(header_parameter(spec));
     described.insert("parameters".to_owned(), parameters.into());
     let body = json!({
         "required": !accepts_empty_input(spec),
@@ -100,9 +106,7 @@ fn get(
     let mut parameters =
         parameter::query_parameters(&form, &schemas.input, published, !accepts_empty_input(spec));
     parameters.extend(parameter::options(|option| !form.has_parameter(option)));
-    if spec.kind == OperationKind::Subscription {
-        parameters.push(parameter::parameter_ref("LastEventId"));
-    }
+    parameters.push(header_parameter(spec));
     described.insert("parameters".to_owned(), parameters.into());
     let is_for_bodies = |status: &str| matches!(status, "408" | "413" | "415");
     let responses = responses.iter().filter(|(status, _)| !is_for_bodies(status));

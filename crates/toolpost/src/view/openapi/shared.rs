@@ -97,6 +97,7 @@ pub(super) fn request_id() -> Value {
 pub(super) fn success_headers() -> Value {
     let mut headers = request_id();
     headers["Toolpost-Warnings"] = json!({"$ref": "#/components/headers/Warnings"});
+    headers["Toolpost-Replayed"] = json!({"$ref": "#/components/headers/Replayed"});
     headers
 }
 
@@ -108,6 +109,7 @@ pub(super) fn headers() -> Value {
             "schema": {"type": "integer", "minimum": 1},
         },
         "RetryAfter": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer"}},
+        "Replayed": {"description": "Present if the outcome is that of an earlier call with the same idempotency key.", "schema": {"const": "true"}},
         "Challenge": {"description": "The expected authentication scheme.", "schema": {"type": "string"}},
     })
 }
@@ -129,6 +131,11 @@ pub(super) fn parameters() -> Value {
             "description": "Timeout of the call in seconds: `2.5`.",
             "schema": {"type": "string", "pattern": SECONDS_PATTERN},
         },
+        "IdempotencyKey": {
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "A call that repeats an earlier call with the same key gets its outcome and does not run.",
+            "schema": {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN},
+        },
         "LastEventId": {
             "name": "Last-Event-ID", "in": "header", "required": false,
             "description": "The id of the last event that the client received; the stream resumes after it.",
@@ -139,6 +146,8 @@ pub(super) fn parameters() -> Value {
 
 /// Regular expression for a decimal number greater than zero.
 const SECONDS_PATTERN: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)$";
+/// Regular expression for 1 to 255 printable ASCII characters that an HTTP header can carry.
+const IDEMPOTENCY_KEY_PATTERN: &str = r"^[!-~]([ -~]{0,253}[!-~])?$";
 /// Regular expression for a decimal number greater than zero with an optional unit.
 const TIMEOUT_PATTERN: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)(ms|s|m|h)?$";
 
@@ -185,6 +194,10 @@ pub(super) fn envelope_schema(data: &Value, meta: &Value) -> Value {
             "meta": meta,
             "repairs": list("Repair", "The changes made to match the output schema."),
             "warnings": list("Issue", "Where the data does not match the output schema."),
+            "replayed": {
+                "description": "Whether this is the outcome of an earlier call with the same idempotency key.",
+                "type": "boolean",
+            },
         },
     })
 }
@@ -273,6 +286,10 @@ pub(super) fn call_error_schema(code: &Value, details: Option<&Value>) -> Value 
             "message": {"type": "string"},
             "details": details.unwrap_or(&anything),
             "retryable": {"type": "boolean", "description": "Whether the call can be retried."},
+            "replayed": {
+                "type": "boolean",
+                "description": "Whether this is the error of an earlier call with the same idempotency key.",
+            },
         },
     })
 }
