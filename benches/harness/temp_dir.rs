@@ -13,6 +13,7 @@ impl TempDir {
         Self(path)
     }
 
+    #[allow(dead_code, reason = "not every benchmark writes files")]
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
         std::fs::write(&path, text).unwrap();

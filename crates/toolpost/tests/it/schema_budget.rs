@@ -151,10 +151,7 @@ fn error_messages_name_path_and_keyword() {
         (
             json!({"required": ["a/b"], "dependentRequired": {"c": ["d"]}}),
             json!({"c": 1}),
-            vec![
-                "/a~1b: required property is missing",
-                "/d: required property is missing",
-            ],
+            vec!["/a~1b: required property is missing", "/d: required property is missing"],
         ),
         (
             json!({"properties": {"a": {}}, "additionalProperties": false}),

@@ -200,7 +200,7 @@ debug_fields!(cache: TokenCache, url = redact_url(&cache.url));
 pub(super) fn check_token_url(url: &Url, tls: &ClientTls) -> Result<(), CredentialError> {
     let reason = if !url.username().is_empty() || url.password().is_some() {
         "it contains credentials"
-    } else if tls.check_credentials(url).is_err() {
+    } else if !matches!(url.scheme(), "http" | "https") || tls.check_credentials(url).is_err() {
         "it must use HTTPS"
     } else {
         return Ok(());
