@@ -558,9 +558,10 @@ impl Invocation {
                 }
                 ("--json", None) => mode.json = true,
                 ("--local", None) => backend.local = true,
+                ("--insecure", None) => backend.tls.insecure = true,
                 (
                     "--output" | "--timeout" | "--idempotency-key" | "--url" | "--token"
-                    | "--config" | "--data",
+                    | "--config" | "--data" | "--ca",
                     value,
                 ) => {
                     let value = value.or_else(|| rest.next()).ok_or_else(|| match name {
@@ -576,6 +577,7 @@ impl Invocation {
                         "--url" => backend.url = Some(value),
                         "--config" => backend.config = Some(value.into()),
                         "--data" => backend.data = Some(value.into()),
+                        "--ca" => backend.tls.ca = Some(value.into()),
                         _ => backend.token = Some(value.into()),
                     }
                 }

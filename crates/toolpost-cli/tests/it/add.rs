@@ -58,7 +58,7 @@ fn add_mcp_writes_source_and_remove_restores_file() {
         "--replace",
         "--no-connect",
         "--url",
-        "http://mcp.example",
+        "https://mcp.example",
         "--client-id",
         "me",
         "--client-secret",
@@ -70,7 +70,7 @@ fn add_mcp_writes_source_and_remove_restores_file() {
     let oauth = "oauth = { client_id = \"me\", client_secret = \"hush\", scopes = [\"read\"] }";
     assert!(folder.read("toolpost.toml").contains(oauth));
     let typed_token =
-        ["tracker", "--replace", "--no-connect", "--url", "http://x", "--bearer", "hush"];
+        ["tracker", "--replace", "--no-connect", "--url", "https://x", "--bearer", "hush"];
     let (exit, _, message) = add_mcp(&folder, &typed_token);
     assert_eq!(exit, 0);
     let remark =

@@ -153,13 +153,13 @@ async fn spokes_and_hubs_connect_over_wss_with_a_custom_ca() {
     let mut tls = ClientTls::default();
     tls.ca_certificates = Some(folder.authority.pem());
     let double = async |number: i64| Ok::<_, HandlerError>(2 * number);
-    let operation = Operation::query("box.double", double).build().unwrap();
+    let operation = Operation::query("math.double", double).build().unwrap();
     let url = gateway.url("wss", "/hub");
     let connector = WsConnector::with_tls(&url, None, WsSettings::default(), &tls).unwrap();
     let session = Spoke::new("box").operation(operation).unwrap().connect(connector);
     session.ready().await.unwrap();
     let client = connect(&gateway, None, &tls).await;
-    assert_eq!(client.call_json("box.double", json!(4)).await.unwrap().data, 8);
+    assert_eq!(client.call_json("box.math.double", json!(4)).await.unwrap().data, 8);
     // Another gateway imports the operations of this one.
     let other = CertificateFolder::new("wss-other");
     other.write("upstream.pem", &folder.authority.pem());

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use toolpost::epoch_ms;
@@ -180,8 +181,10 @@ impl Appender {
             return Ok(());
         }
         let mut file = &*self.file;
+        let position = self.end.bytes - rest.len() as u64;
+        check_in_place(file, position)?;
         if self.needs_seek {
-            file.seek(SeekFrom::Start(self.end.bytes - rest.len() as u64))?;
+            file.seek(SeekFrom::Start(position))?;
         }
         self.needs_seek = true;
         file.write_all(rest)?;
@@ -212,4 +215,17 @@ impl Appender {
     pub(super) fn notify_waiters(&mut self, result: &WriteResult) {
         self.unsynced.group.notify_waiters(result);
     }
+}
+
+/// Checks that the segment is still in its folder, with the records before this position. Further
+/// records in a removed file would be lost without an error.
+fn check_in_place(file: &File, position: u64) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if metadata.nlink() == 0 {
+        return Err(io::Error::other("the journal file was removed; restart the gateway"));
+    }
+    if metadata.len() < position {
+        return Err(io::Error::other("the journal file was truncated; restart the gateway"));
+    }
+    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -209,7 +208,6 @@ impl JournalWriter {
 
     /// Syncs the records before the head that covers them.
     fn sync(&mut self, file: &File, end: ChainEnd) -> io::Result<()> {
-        check_in_place(file, end)?;
         if end.seq == self.head_seq {
             return Ok(());
         }
@@ -304,19 +302,6 @@ impl Drop for PanicGuard<'_> {
             self.0.fail_waiters(&"the journal writer thread has ended; see the log".into());
         }
     }
-}
-
-/// Checks that the segment is still in its folder with the records that were written to it. Records
-/// in a removed file would be lost without an error.
-fn check_in_place(file: &File, end: ChainEnd) -> io::Result<()> {
-    let metadata = file.metadata()?;
-    if metadata.nlink() == 0 {
-        return Err(io::Error::other("the journal file was removed; restart the gateway"));
-    }
-    if metadata.len() < end.bytes {
-        return Err(io::Error::other("the journal file was truncated; restart the gateway"));
-    }
-    Ok(())
 }
 
 fn open_segment(segments: &Segments, end: &ChainEnd) -> io::Result<File> {

@@ -147,7 +147,7 @@ fn join_failure_reports_reason() {
     for (arguments, exit, message) in [
         (&["lobby", "--url", "ws://127.0.0.1:1"][..], 3, "is `toolpost serve` running there?"),
         (&["a/b", "--url", &url], 2, "invalid room name"),
-        (&["lobby", "--url", "wss://127.0.0.1"], 2, "TLS"),
+        (&["lobby", "--url", "wss://127.0.0.1:1"], 3, "is `toolpost serve` running there?"),
         (&["lobby", "--url", &url, "--token", "wrong"], 1, "--token"),
         (&["lobby", "--url", &url, "--as", "eve"], 1, "--token"),
     ] {
