@@ -10,8 +10,6 @@
 mod claim;
 #[path = "harness/stats.rs"]
 mod stats;
-#[path = "harness/temp_dir.rs"]
-mod temp_dir;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +17,6 @@ use std::time::Instant;
 use claim::claim;
 use serde_json::{Value, json};
 use stats::median;
-use temp_dir::TempDir;
 use toolpost::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
 use toolpost_gateway::Gateway;
 
@@ -35,14 +32,14 @@ const MAX_KEY_MICROS: f64 = 10.0;
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let temp_dir = TempDir::new("durable-call");
+        let data = std::env::temp_dir().join(format!("toolpost-durable-{}", std::process::id()));
         let registry = Registry::new();
         let add = async |input: Value| {
             let sum = input["a"].as_i64().unwrap_or(0) + input["b"].as_i64().unwrap_or(0);
             Ok::<_, HandlerError>(json!({"sum": sum}))
         };
         registry.register(Operation::mutation("bench.add", add).build().unwrap()).unwrap();
-        let gateway = Gateway::builder(registry).journal(&temp_dir.0).build().unwrap();
+        let gateway = Gateway::builder(registry).journal(&data).build().unwrap();
         let mut bench = Bench { pipeline: gateway.pipeline().clone(), next_key: 0 };
         let cost = bench.key_cost().await;
         claim("a new key", cost, "µs", MAX_KEY_MICROS);
@@ -51,6 +48,8 @@ fn main() {
         }
         let cost = bench.key_cost().await;
         claim("a new key with 100,000 stored outcomes", cost, "µs", MAX_KEY_MICROS);
+        drop((bench, gateway));
+        std::fs::remove_dir_all(data).unwrap();
     });
 }
 

@@ -78,7 +78,7 @@ fn add_mcp_writes_source_and_remove_restores_file() {
     assert!(message.contains(remark) && !message.contains("hush"), "{message}");
     for (typed, what) in [
         (
-            &["--url", "http://y", "--header", "X-Api-Key: hush", "--header", "X-Team: a"][..],
+            &["--url", "https://y", "--header", "X-Api-Key: hush", "--header", "X-Team: a"][..],
             "toolpost.toml contains secrets of `tracker` in plain text (header `X-Api-Key`);",
         ),
         (

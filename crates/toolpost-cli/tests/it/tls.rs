@@ -76,8 +76,9 @@ fn curl_without_required_certificate_is_rejected() {
     let identity = identity.replace("FINGERPRINT", &client.fingerprint);
     let gateway = Gateway::start(&folder, &format!("{TLS}{identity}"));
     let url = gateway.url("https", "/api/demo/add?a=1&b=2");
+    // The rejection arrives while curl sends the request, or afterwards.
     let (code, output) = curl(&folder, &[&url]);
-    assert_eq!(code, Some(56), "{output}");
+    assert!(matches!(code, Some(55 | 56)), "{code:?}: {output}");
     let with = ["--cert", "client.pem", "--key", "client.key", &url];
     assert_eq!(curl(&folder, &with), (Some(0), "{\"sum\":3}".to_owned()));
 }
