@@ -185,6 +185,8 @@ fn request_with(address: &str, path: &str, header: &str, body: &str) -> String {
 #[test]
 fn idle_connections_leave_file_descriptors_free() {
     let folder = TempFolder::new("descriptors");
+    // Idle connections stay open for the duration of the test.
+    folder.write("toolpost.toml", "[limits]\nheader_timeout = \"10m\"\n");
     let mut shell = Command::new("sh");
     let script = "ulimit -n 96; exec \"$0\" serve --listen 127.0.0.1:0 --data data";
     shell.args(["-c", script, env!("CARGO_BIN_EXE_toolpost")]).env_remove("TOOLPOST_LOG");
