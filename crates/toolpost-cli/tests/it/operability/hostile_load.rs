@@ -464,7 +464,7 @@ impl Access {
             Attack::Streams => self.flood_streams().await,
             Attack::Rooms => self.flood_rooms(number).await,
             Attack::Registrations => self.flood_registrations(number).await,
-            Attack::Schemas => self.flood_calls("tree.x.eval", nested_tree(7)).await,
+            Attack::Schemas => self.flood_calls("tree.x.eval", nested_tree(4)).await,
             Attack::Search => {
                 let query = (0..100).map(|word| format!("w{:x}", word * 9_973));
                 let query: Vec<String> = query.collect();
