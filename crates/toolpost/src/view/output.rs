@@ -137,7 +137,9 @@ fn data_schema(
         SchemaForm::Relaxed => portable::to_relaxed(document, "#")?,
     };
     if form == SchemaForm::Relaxed && !schema.accepts_wrapped_data() {
-        schema = portable::to_relaxed(document, "#/anyOf/0")?;
+        if schema.refers_to_root {
+            schema = portable::to_relaxed(document, "#/anyOf/0")?;
+        }
         let mut wrapped = Map::from_iter([("required".to_owned(), json!([RESULT_PROPERTY]))]);
         if !is_always_object(types) {
             wrapped = with_object_type(wrapped);

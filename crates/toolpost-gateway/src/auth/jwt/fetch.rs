@@ -26,8 +26,9 @@ pub(super) enum KeyFetchError {
     InvalidResponse(String),
     #[error("the issuer publishes no metadata with its `issuer` and `jwks_uri`")]
     MetadataNotFound,
-    #[error("the last attempt failed; it is retried later")]
-    RecentlyFailed,
+    /// With the error of the last attempt.
+    #[error("{0}; it is retried later")]
+    RecentlyFailed(String),
 }
 
 #[derive(Deserialize)]

@@ -36,6 +36,8 @@ struct FetchState {
     client: Option<reqwest::Client>,
     /// Time of the last fetch attempt.
     last_attempt: Option<Instant>,
+    /// Error of the last fetch attempt, if it failed.
+    last_error: Option<String>,
 }
 
 impl KeyStore {
@@ -80,7 +82,8 @@ impl KeyStore {
     async fn fetch(&self, fetching: &mut FetchState) -> Result<Arc<KeySet>, KeyFetchError> {
         let last = fetching.last_attempt;
         if last.is_some_and(|last| last.elapsed() < self.settings.refresh.1) {
-            return Err(KeyFetchError::RecentlyFailed);
+            let error = fetching.last_error.as_deref().unwrap_or("they were fetched recently");
+            return Err(KeyFetchError::RecentlyFailed(error.to_owned()));
         }
         fetching.last_attempt = Some(Instant::now());
         if fetching.client.is_none() {
@@ -92,7 +95,9 @@ impl KeyStore {
         let Some(client) = &fetching.client else {
             return Err(KeyFetchError::Unreachable("a client for HTTP".to_owned()));
         };
-        let keys = fetch::fetch_keys(client, &self.settings).await.inspect_err(|error| {
+        let fetched = fetch::fetch_keys(client, &self.settings).await;
+        fetching.last_error = fetched.as_ref().err().map(ToString::to_string);
+        let keys = fetched.inspect_err(|error| {
             tracing::warn!(%error, "failed to fetch the signing keys of the authorization server");
         })?;
         let known = Arc::new(KeySet { keys, fetched_at: Instant::now() });

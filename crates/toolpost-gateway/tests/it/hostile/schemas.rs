@@ -85,7 +85,7 @@ async fn hostile_schemas_registered_by_a_spoke_are_harmless() {
         assert_responsive(&gateway, "while a spoke registers"),
     );
     let registered = registered.unwrap();
-    assert_eq!(registered["rejected"], json!([]), "{registered}");
+    assert_eq!(registered["refused"], json!([]), "{registered}");
     let over_budget = schemas().len() - 1;
     for at in 0..over_budget {
         let path = format!("/api/box/box.op{at}");

@@ -55,11 +55,35 @@ pub(super) fn map_keyword(
     })
 }
 
-/// Maps `required`. A widely used validator never reports a missing property with an empty name.
+/// Members that every JavaScript object inherits. A widely used validator finds them in objects that
+/// do not have them.
+pub(super) const INHERITED_MEMBERS: [&str; 12] = [
+    "__defineGetter__",
+    "__defineSetter__",
+    "__lookupGetter__",
+    "__lookupSetter__",
+    "__proto__",
+    "constructor",
+    "hasOwnProperty",
+    "isPrototypeOf",
+    "propertyIsEnumerable",
+    "toLocaleString",
+    "toString",
+    "valueOf",
+];
+
+/// Whether all clients can test whether an object has a property with this name.
+pub(super) fn is_testable(name: &str) -> bool {
+    !name.is_empty() && !INHERITED_MEMBERS.contains(&name)
+}
+
+/// Maps `required`. A widely used validator never reports some properties as missing.
 fn required(value: &Value) -> KeywordMapping {
     match value.as_array() {
         Some(names) if !names.iter().all(Value::is_string) => KeywordMapping::Unsupported,
-        Some(names) if names.contains(&"".into()) => KeywordMapping::Weaker(value.clone()),
+        Some(names) if !names.iter().filter_map(Value::as_str).all(is_testable) => {
+            KeywordMapping::Weaker(value.clone())
+        }
         Some(_) => KeywordMapping::Exact(value.clone()),
         None => KeywordMapping::Unsupported,
     }

@@ -30,6 +30,8 @@ pub(super) struct PortableSchema {
     pub(super) definitions: JsonObject,
     /// Names of the omitted keywords.
     pub(super) omitted: Vec<String>,
+    /// Whether a reference targets the root, so that the schema cannot be moved.
+    pub(super) refers_to_root: bool,
 }
 
 impl PortableSchema {
@@ -97,8 +99,12 @@ fn finish(
         _ => Map::new(),
     };
     cycle::check_ref_cycles(&root, &written.definitions, base_pointer)?;
-    let omitted = written.omitted.into_iter().collect();
-    Ok(PortableSchema { root, definitions: written.definitions, omitted })
+    Ok(PortableSchema {
+        root,
+        definitions: written.definitions,
+        omitted: written.omitted.into_iter().collect(),
+        refers_to_root: written.refers_to_root,
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keyword::{self, KeywordMapping, count};
+use super::keyword::{self, INHERITED_MEMBERS, KeywordMapping, count};
 use super::pattern::{self, PatternPortability};
 use super::relaxed;
 use super::writer::{PortableWriter, WalkContext, WrittenSchema};
@@ -144,7 +144,11 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
         let Value::Object(schemas) = value else { return self.omit(keyword) };
         let mut mapped = Map::new();
         for (name, schema) in schemas {
-            if keyword == "properties" || is_exact_pattern(name) {
+            if keyword == "properties" && INHERITED_MEMBERS.contains(&name.as_str()) {
+                // A client would apply the schema to the inherited member of an object without it.
+                self.omit(name);
+                mapped.insert(name.clone(), Value::Object(Map::new()));
+            } else if keyword == "properties" || is_exact_pattern(name) {
                 mapped.insert(name.clone(), self.weakened_schema(schema));
             } else {
                 self.omit(keyword);
@@ -251,8 +255,7 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
         let Value::Object(dependencies) = value else { return self.omit(keyword) };
         for (property, then) in dependencies {
             let then = match then {
-                // Not all clients can test for a property with an empty name.
-                _ if property.is_empty() => None,
+                _ if !keyword::is_testable(property) => None,
                 Value::Array(_) => self.required(then),
                 schema => Some(self.weakened_schema(schema)),
             };

@@ -103,6 +103,15 @@ fn unsupported_keywords_are_omitted_and_reported() {
         (json!({"multipleOf": 0.1}), json!({})),
         (json!({"dependentRequired": {"": ["b"]}}), json!({})),
         (json!({"not": {"required": [""]}}), json!({})),
+        // JavaScript objects inherit this member.
+        (
+            json!({"properties": {"constructor": {"type": "string"}}, "required": ["constructor"],
+                "additionalProperties": false}),
+            json!({"properties": {"constructor": {}}, "required": ["constructor"],
+                "additionalProperties": false}),
+        ),
+        (json!({"not": {"required": ["toString"]}}), json!({})),
+        (json!({"dependentRequired": {"valueOf": ["b"]}}), json!({})),
         (json!({"not": open, "minItems": 1}), json!({"minItems": 1})),
         (json!({"oneOf": [open, {"type": "null"}]}), json!({"anyOf": [{}, {"type": "null"}]})),
         (
