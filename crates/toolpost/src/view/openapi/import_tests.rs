@@ -71,7 +71,7 @@ fn document_with_shared_definitions(definition: impl Fn(usize) -> Value) -> Stri
 
 #[test]
 fn shared_definition_is_published_once() {
-    let description = "A description of a property with a certain length. ".repeat(20);
+    let description = "A description of a property with a certain length. ".repeat(30);
     let text = document_with_shared_definitions(
         |at| json!({"title": format!("T{at}"), "description": description}),
     );
