@@ -83,18 +83,25 @@ fn session_per_call_clients_wait_for_starting_source() {
     inspector.args(["--protocol-era", "legacy"]).env("HOME", folder.path());
     let mut call = command(&["call", "all.echo", "--message", "three", "--url", &url]);
     let mut search = command(&["call", "hub.search", "--query", "echo", "--url", &url]);
-    let commands = [&mut session_client, &mut inspector, &mut call, &mut search];
-    let started = commands.map(|command| {
+    let spawn = |command: &mut Command| {
         let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         piped.spawn().unwrap()
-    });
+    };
+    let sessions_are = |count: usize| {
+        let line = format!("toolpost_connections{{endpoint=\"mcp\"}} {count}\n");
+        gateway.text("/metrics").contains(&line)
+    };
+    // Lists and searches wait for ten seconds only, so the program that starts slowest is first.
+    let inspector = spawn(&mut inspector);
+    wait_until("the Inspector is connected", || sessions_are(1));
+    let started = [&mut session_client, &mut call, &mut search].map(spawn);
     let (address, message) = (gateway.address().to_owned(), json!({"message": "four"}));
     let posted = thread::spawn(move || post_to(&address, "/api/all/echo", &message));
     // The sessions of the two clients. Their requests follow immediately.
-    let sessions = "toolpost_connections{endpoint=\"mcp\"} 6";
-    wait_until("the clients are connected", || gateway.text("/metrics").contains(sessions));
+    wait_until("the clients are connected", || sessions_are(6));
     folder.write("go", "");
-    let [sessions, inspector, call, search] = started.map(output_of);
+    let inspector = output_of(inspector);
+    let [sessions, call, search] = started.map(output_of);
     let results = json(&sessions);
     for (result, expected) in results.as_array().unwrap().iter().zip([
         "Echo: one",
